@@ -1,0 +1,119 @@
+"""The worked example of docs/glossary.md, computed again by a route that shares nothing with the package.
+
+With four rows the likelihood is a polynomial of low degree in each of the five parameters, so an
+eight-point Gauss-Legendre rule in every direction integrates it exactly (to rounding).
+"""
+
+import itertools
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rat_jax as rat
+
+GLOSSARY = (Path(__file__).parent.parent / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+# (R, A, T); None = missing
+COMPLETE = [(1, 0, 1), (1, 0, 0), (1, 0, 1), (0, 1, 0)]
+R_OF_THE_LAST_MISSING = [*COMPLETE[:3], (None, 1, 0)]
+
+QUANTITIES = [
+    "theta_R", "theta_A_minus", "theta_A_plus", "theta_T_minus", "theta_T_plus", "p_R", "p_A", "p_T", "p_G",
+]  # fmt: skip
+
+
+def grid() -> tuple[np.ndarray, np.ndarray]:
+    """Nodes [8^5, 5] in the unit cube and their weights."""
+    points, weights = np.polynomial.legendre.leggauss(8)
+    nodes = np.stack(np.meshgrid(*[(points + 1) / 2] * 5, indexing="ij"), axis=-1).reshape(-1, 5)
+    return nodes, np.prod(np.stack(np.meshgrid(*[weights / 2] * 5, indexing="ij")), axis=0).ravel()
+
+
+def cell(state: tuple[int, int, int], theta: np.ndarray) -> np.ndarray:
+    """P(R, A, T) at each node, straight from the factorisation."""
+    r, a, t = state
+    theta_r, a_minus, a_plus, t_minus, t_plus = theta.T
+    abstains = a_plus if r else a_minus
+    correct = (t_plus if r else t_minus) * (1 - a)
+    return (
+        (theta_r if r else 1 - theta_r) * (abstains if a else 1 - abstains) * (correct if t else 1 - correct)
+    )
+
+
+def posterior(rows: list) -> tuple[dict[str, tuple[float, float]], float]:
+    """Mean and sd of every quantity, and P(R=1) of the last row, under uniform priors."""
+    nodes, weights = grid()
+    states = list(itertools.product((0, 1), repeat=3))
+    cells = {state: cell(state, nodes) for state in states}
+
+    def allowed(row: tuple) -> list[tuple[int, int, int]]:
+        return [
+            s for s in states if all(seen is None or seen == code for seen, code in zip(row, s, strict=True))
+        ]
+
+    likelihood = np.prod([sum(cells[s] for s in allowed(row)) for row in rows], axis=0)
+    weight = weights * likelihood / np.sum(weights * likelihood)
+    values = dict(zip(QUANTITIES, nodes.T, strict=False))
+    values["p_R"] = sum(cells[s] for s in states if s[0])
+    values["p_A"] = sum(cells[s] for s in states if s[1])
+    values["p_T"] = sum(cells[s] for s in states if s[2])
+    values["p_G"] = cells[0, 1, 0] + cells[1, 0, 1]
+    means = {name: np.sum(weight * value) for name, value in values.items()}
+    sds = {name: np.sqrt(np.sum(weight * (value - means[name]) ** 2)) for name, value in values.items()}
+    last = allowed(rows[-1])
+    has_r = sum((cells[s] for s in last if s[0]), np.zeros(len(nodes))) / sum(cells[s] for s in last)
+    return {name: (means[name], sds[name]) for name in values}, float(np.sum(weight * has_r))
+
+
+def printed(section: str) -> dict[str, tuple[Fraction, float, float]]:
+    """Fraction, mean and sd that a section of the glossary prints for each quantity."""
+    text = GLOSSARY.split(f"## {section}")[1].split("\n## ")[0]
+    row = re.compile(r"^\| `(\w+)` .*\| (\d+)/(\d+) = (\d\.\d{4}) \| (\d\.\d{4}) \|$", re.MULTILINE)
+    return {
+        name: (Fraction(int(a), int(b)), float(mean), float(sd)) for name, a, b, mean, sd in row.findall(text)
+    }
+
+
+def fit_exactly(rows: list) -> rat.Posterior:
+    return rat.fit(rat.read_labels(pd.DataFrame(rows, columns=["R", "A", "T"])), method="exact", seed=0)
+
+
+@pytest.mark.parametrize(
+    ("section", "rows"),
+    [
+        ("Worked example: four complete rows", COMPLETE),
+        ("Worked example: a label is missing", R_OF_THE_LAST_MISSING),
+    ],
+)
+def test_the_printed_numbers_are_the_posterior(section, rows):
+    expected, _ = posterior(rows)
+    found = printed(section)
+    assert list(found) == QUANTITIES
+    for name, (fraction, mean, sd) in found.items():
+        assert float(fraction) == pytest.approx(expected[name][0], abs=1e-12)
+        assert mean == pytest.approx(expected[name][0], abs=5.1e-5)
+        assert sd == pytest.approx(expected[name][1], abs=5.1e-5)
+
+
+def test_the_printed_probability_of_the_missing_label_is_right():
+    _, has_r = posterior(R_OF_THE_LAST_MISSING)
+    assert "8/13" in GLOSSARY
+    assert has_r == pytest.approx(8 / 13, abs=1e-12)
+
+
+def test_every_quantity_of_the_model_is_in_the_glossary():
+    for name in fit_exactly(COMPLETE).quantities:
+        assert f"`{name}`" in GLOSSARY
+
+
+@pytest.mark.parametrize("rows", [COMPLETE, R_OF_THE_LAST_MISSING], ids=["complete", "missing"])
+def test_the_package_prints_the_same_numbers(rows):
+    summary = fit_exactly(rows).summary().loc["all"]
+    expected, _ = posterior(rows)
+    for name in QUANTITIES:
+        assert summary.loc[name, "mean"] == pytest.approx(expected[name][0], abs=1e-9)
+        assert summary.loc[name, "sd"] == pytest.approx(expected[name][1], abs=1e-9)
