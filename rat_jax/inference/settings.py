@@ -1,0 +1,52 @@
+"""What an engine is asked for and what it gives back: the seam behind which engines are exchanged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+Progress = Callable[[int, int], None]
+
+PAPER_SETTINGS = {"num_warmup": 2000, "num_samples": 10000, "num_chains": 5}
+"""The paper's sampling effort (section 3): 5 chains, 2,000 warm-up iterations, 10,000 draws each."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much to sample: iterations per chain (warm-up, kept draws) and chains, all whole numbers >= 1."""
+
+    num_warmup: int = 1000
+    num_samples: int = 1000
+    num_chains: int = 4
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            least = 4 if name == "num_samples" else 1  # split R-hat needs two draws in each half
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name}: expected a whole number >= {least}, found {value!r}")
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What every engine returns (S systems, C chains, D draws, M cells).
+
+    cells: float64 [S, C, D, M] probabilities of the network's cells.
+    stats: per-draw sampler statistics by ArviZ's names, each [S, C, D]; empty for independent draws.
+    precision: the floating-point type the engine worked in.
+    """
+
+    cells: np.ndarray
+    stats: Mapping[str, np.ndarray]
+    precision: str
+
+
+def system_seed(seed: int, system: str, *stream: str) -> tuple[int, int]:
+    """Two 32-bit words that depend on the seed, the system's own name and a named stream, and on nothing else.
+
+    Adding, dropping or reordering other systems leaves a system's random numbers as they were.
+    """
+    digest = hashlib.sha256("\0".join([str(int(seed)), system, *stream]).encode()).digest()
+    return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
