@@ -13,9 +13,10 @@
 # %% [markdown]
 # # How good is my RAG system, and which part fails?
 #
-# A table of labels goes in; what comes out is how often each system answers correctly, how often it does
-# what it should, which step lets it down, and how sure one can be of each. The example ships with the package: 157 questions,
-# three systems, labelled by people. Put the path of your own table in its place and run it again.
+# A table of labels goes in; what comes out is how often each system answers correctly, how often it
+# does what it should, which step lets it down, and how sure one can be of each. The example ships
+# with the package: 157 questions, three systems, labelled by people. Put the path of your own table
+# in its place and run it again.
 
 # %%
 from importlib.resources import files
@@ -28,7 +29,8 @@ import rat_jax as rat
 # %% [markdown]
 # ## What is in the table
 #
-# `R`: the passages contain the answer. `A`: the system declined. `T`: the answer is good. Any of them may be empty.
+# `R`: the passages contain the answer. `A`: the system declined. `T`: the answer is good. Any of
+# them may be empty.
 
 # %%
 path = files("rat_jax") / "data" / "mtrag_human.csv"
@@ -53,8 +55,8 @@ print(fit.diagnostics.verdict)
 # %% [markdown]
 # ## How good is it?
 #
-# `p_T`: a correct answer reaches the user. `p_G`: the system did what it should, answering correctly with support and declining
-# without.
+# `p_T`: a correct answer reaches the user. `p_G`: the system did what it should, answering
+# correctly with support and declining without.
 
 # %%
 summary = fit.summary()
@@ -67,8 +69,8 @@ plt.show()
 # %% [markdown]
 # ## Which part fails?
 #
-# Left: a good system declines often when retrieval failed and seldom when it did not. Right: how much an answer gains from
-# support.
+# Left: a good system declines often when retrieval failed and seldom when it did not. Right: how
+# much an answer gains from support.
 
 # %%
 axes = rat.plot_systems(fit)
@@ -79,12 +81,14 @@ thetas = ["theta_R", "theta_A_minus", "theta_A_plus", "theta_T_minus", "theta_T_
 summary["mean"].unstack("quantity")[thetas].round(2)
 
 # %% [markdown]
-# Every system fails in the same place: with R = 0 it answers most of the time. Retrieval is the same for all three
-# by construction here (they were given the same passages), so `theta_R` says nothing about a difference.
+# Every system fails in the same place: with R = 0 it answers most of the time. Retrieval is the
+# same for all three by construction here (they were given the same passages), so `theta_R` says
+# nothing about a difference.
 #
 # ## What do the labels not say?
 #
-# This table informs every quantity. Take T away, as in a table where nobody has judged the answers yet, and see what remains:
+# This table informs every quantity. Take T away, as in a table where nobody has judged the answers
+# yet, and see what remains:
 
 # %%
 table = pd.read_csv(str(path))
@@ -95,13 +99,13 @@ for (system, quantity), advice in poorer.diagnostics.advice.items():
         print(f"{quantity}: {advice}")
 
 # %% [markdown]
-# The sampling is fine and the exit code would be 0: the labels simply do not bear on these. Their means are those of the
-# prior.
+# The sampling is fine and the exit code would be 0: the labels simply do not bear on these. Their
+# means are those of the prior.
 #
 # ## What was probably true of one row?
 #
-# Hide R in every third row and ask the model for it. Each row gets the probability of its own missing labels, given its other labels
-# and everything learned from the rest.
+# Hide R in every third row and ask the model for it. Each row gets the probability of its own
+# missing labels, given its other labels and everything learned from the rest.
 
 # %%
 table["R"] = table["R"].astype("Int64")
