@@ -1,0 +1,164 @@
+"""The words a label table may use: column names, spellings of a label, spellings of "missing".
+
+Everything here is about one name or one cell value; whole tables and columns are the business of the later
+modules.
+"""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+
+CORE_LABELS = ("R", "A", "T")
+JUDGE_LABELS = ("R_J", "T_J")
+TEXT_COLUMNS = ("id", "system", "retriever")
+COUNT_COLUMN = "count"
+KNOWN_COLUMNS = (*CORE_LABELS, *JUDGE_LABELS, *TEXT_COLUMNS, COUNT_COLUMN)
+KNOWN_COLUMNS_IN_WORDS = "R, A, T, R_J, T_J, R_J.<name>, T_J.<name>, id, system, retriever, count"
+
+MISSING = -1
+INVALID = -2
+
+MISSING_WORDS = frozenset({"", "na", "nan", "none"})
+BINARY_WORDS = {"0": 0, "0.0": 0, "false": 0, "no": 0, "1": 1, "1.0": 1, "true": 1, "yes": 1}
+MISSING_IN_WORDS = "empty, NaN, None or NA for a missing label"
+BINARY_IN_WORDS = "0/1, 0.0/1.0, true/false or yes/no in any case"
+
+_NAMED_JUDGE = re.compile(r"[RT]_J\.\S(.*\S)?", re.DOTALL)
+
+
+class LabelError(ValueError):
+    """A label table that cannot be used; the message says where, what was expected, and what to do."""
+
+
+# ----------------------------------------------------------------------------------------------- column names
+
+
+def is_label(name: str) -> bool:
+    """Whether `name` is the exact name of a label column: R, A, T, a judge, or a named judge."""
+    return name in CORE_LABELS or name in JUDGE_LABELS or _NAMED_JUDGE.fullmatch(name) is not None
+
+
+def is_known(name: str) -> bool:
+    """Whether `name` is the exact name of any column that `read_labels` uses."""
+    return name in KNOWN_COLUMNS or is_label(name)
+
+
+def order_labels(names: Iterable[str]) -> tuple[str, ...]:
+    """Label names in canonical order: R, A, T, R_J, T_J, then named R judges, then named T judges."""
+    fixed = {name: place for place, name in enumerate((*CORE_LABELS, *JUDGE_LABELS))}
+    return tuple(sorted(names, key=lambda name: (fixed.get(name, len(fixed)), name)))
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """A sentence that offers the candidate most like `name`, or an empty string where none is alike."""
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f' Did you mean "{by_lower[found[0]]}"?' if found else ""
+
+
+# ------------------------------------------------------------------------------------------------ cell values
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """How the cells of one label column are read.
+
+    `levels` holds the words of codes 0..K-1, or is empty for an ordinary binary label.
+    """
+
+    levels: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of values the label can take, K."""
+        return len(self.levels) or 2
+
+    @property
+    def accepted(self) -> str:
+        """What a cell may hold, in words."""
+        if not self.levels:
+            return BINARY_IN_WORDS
+        return f"{'/'.join(map(str, range(self.size)))} or {'/'.join(self.levels)} in any case"
+
+    def code(self, token: object) -> int:
+        """The code of one cell value: 0..K-1, MISSING, or INVALID."""
+        if is_missing(token):
+            return MISSING
+        if isinstance(token, str):
+            return self._words().get(token.strip().lower(), INVALID)
+        if isinstance(token, (bool, np.bool_)):
+            return INVALID if self.levels else int(token)
+        if isinstance(token, (numbers.Real, Decimal)):
+            return next((code for code in range(self.size) if token == code), INVALID)
+        return INVALID
+
+    def _words(self) -> Mapping[str, int]:
+        if not self.levels:
+            return BINARY_WORDS
+        digits = {spelling: k for k in range(self.size) for spelling in (str(k), f"{k}.0")}
+        return digits | {word.strip().lower(): k for k, word in enumerate(self.levels)}
+
+
+def is_missing(token: object) -> bool:
+    """Whether one cell value says "missing": None, NaN, NaT, pandas NA, or one of the words for it."""
+    if isinstance(token, str):
+        return token.strip().lower() in MISSING_WORDS
+    return bool(pd.api.types.is_scalar(token) and pd.isna(token))
+
+
+def is_plain(token: object, code: int) -> bool:
+    """Whether reading `token` as `code` needed no interpretation worth telling the user about."""
+    if isinstance(token, str):
+        return token == ("" if code == MISSING else str(code))
+    return not isinstance(token, (bool, np.bool_))
+
+
+def show(token: object) -> str:
+    """A cell value as it should look in a message: quoted text, short, whole numbers without a fraction."""
+    if isinstance(token, str):
+        text = token if len(token) <= 60 else token[:57] + "..."
+        return '"' + "".join(c if c.isprintable() else repr(c)[1:-1] for c in text) + '"'
+    if isinstance(token, (float, np.floating)) and abs(token) < 1e15 and token == int(token):
+        return str(int(token))
+    text = str(token)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def read_levels(levels: Mapping[str, Sequence[str]] | None) -> dict[str, Vocabulary]:
+    """Check the `levels=` argument and turn it into one vocabulary per label it names."""
+    if levels is None:
+        return {}
+    if not isinstance(levels, Mapping):
+        raise LabelError(
+            f'levels= maps a label to its words, such as {{"R": ("fail", "success")}}; got {levels!r}.'
+        )
+    return {str(name): _vocabulary(str(name), words) for name, words in levels.items()}
+
+
+def _vocabulary(name: str, words: Sequence[str]) -> Vocabulary:
+    if not is_label(name):
+        hint = nearest(name, (*CORE_LABELS, *JUDGE_LABELS))
+        raise LabelError(
+            f'levels= names "{name}", which is not a label (R, A, T, R_J, T_J or a named judge).{hint}'
+        )
+    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        raise LabelError(
+            f'levels= of "{name}" must be a sequence of words, lowest level first; got {words!r}.'
+        )
+    lowered = [word.strip().lower() for word in words]
+    reserved = [word for word in lowered if word in MISSING_WORDS or re.fullmatch(r"[\d.]+", word)]
+    if len(lowered) < 2 or len(set(lowered)) < len(lowered) or len(lowered) > 100 or reserved:
+        raise LabelError(
+            f'levels= of "{name}" must be 2 to 100 words that differ in more than case and are neither '
+            "numbers "
+            f"nor words for a missing label; got {tuple(words)!r}."
+        )
+    return Vocabulary(tuple(words))
