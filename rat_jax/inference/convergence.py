@@ -70,8 +70,8 @@ def convergence(draws: ArrayLike) -> Convergence:
 
     Arguments:
         draws: finite real numbers, shape [..., chain, draw]; at least one chain of `MIN_DRAWS` draws.
-            Computed in float64 whatever comes in. Where chains are split in halves, the middle of an odd number
-            of draws is left out.
+            Computed in float64 whatever comes in. Where chains are split in halves, an odd number of draws
+            loses its middle.
 
     Returns:
         A `Convergence` whose arrays have the shape of the leading axes (0-dimensional for a single lane).
