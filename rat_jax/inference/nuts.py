@@ -7,6 +7,7 @@ network's log density.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -144,7 +145,7 @@ def _kernel(network: Network, num_warmup: int, data: Data, logits: Array, metric
     return (lambda data, state: transition(state, (data,))), state
 
 
-def _potential(network: Network, data: Data) -> Any:
+def _potential(network: Network, data: Data) -> Callable[[Array], Array]:
     return lambda logits: -log_density(network, data.evidence, data.concentration, logits)
 
 
@@ -153,6 +154,7 @@ def _statistics(state: Any) -> dict[str, Array]:
     return {
         "diverging": state.diverging,
         "n_steps": state.num_steps,
+        "tree_depth": jnp.ceil(jnp.log2(state.num_steps + 1.0)).astype(jnp.int32),
         "acceptance_rate": state.accept_prob,
         "lp": -state.potential_energy,
         "step_size": state.adapt_state.step_size,

@@ -6,6 +6,7 @@ step, and traced JAX arrays alike.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -90,3 +91,10 @@ def functions(network: Network, policy: Policy) -> dict[str, Callable[[np.ndarra
 def evaluate(network: Network, policy: Policy, cells: np.ndarray) -> dict[str, np.ndarray]:
     """All quantities by name, each [..., *dims], from cell probabilities [..., M]."""
     return {name: function(cells) for name, function in functions(network, policy).items()}
+
+
+def element_names(name: str, coords: tuple[tuple[str, ...], ...]) -> list[str]:
+    """Names of the elements of a quantity with dims: `theta_A[partial]`, `judge[R=0 A=0 T=0, ...]`."""
+    if not coords:
+        return [name]
+    return [f"{name}[{', '.join(labels)}]" for labels in itertools.product(*coords)]

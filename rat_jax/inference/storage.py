@@ -1,0 +1,41 @@
+"""netCDF files: named groups of datasets and one JSON text, written and read back unchanged. No pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+FORMAT = "rat_jax posterior 1"
+
+
+def write(path: str | os.PathLike[str], groups: dict[str, xr.Dataset], about: dict[str, Any]) -> None:
+    """Write groups and JSON-able facts to a netCDF file; an existing file is replaced only once all is written."""
+    target = Path(path)
+    if target.is_dir() or not target.parent.is_dir():
+        raise ValueError(f"cannot write {target}: expected a file name in an existing directory")
+    tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    tree.attrs = {"format": FORMAT, "about": json.dumps(about, allow_nan=False)}
+    partial = target.with_name(f".{target.name}.partial")
+    tree.to_netcdf(partial, engine="h5netcdf")
+    os.replace(partial, target)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
+    """Groups and facts of a file written by `write`.
+
+    Raises FileNotFoundError if there is no such file, ValueError if it is not one of ours.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    try:
+        tree = xr.load_datatree(path, engine="h5netcdf")
+    except Exception as error:
+        raise ValueError(f"{path}: expected a netCDF file written by Posterior.save; cannot read it") from error
+    if tree.attrs.get("format") != FORMAT:
+        found = tree.attrs.get("format", "no format mark")
+        raise ValueError(f"{path}: expected a posterior saved by rat_jax ({FORMAT!r}), found {found!r}")
+    return {name: node.to_dataset() for name, node in tree.children.items()}, json.loads(tree.attrs["about"])
