@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from rat_jax.inference import nuts
+from rat_jax.inference.engines import choose
 from rat_jax.inference.posterior import Posterior, state_weights
 from rat_jax.inference.settings import Draws, Progress, Settings
 from rat_jax.labels import Labels, read_labels
@@ -23,7 +24,6 @@ from rat_jax.model.priors import concentrations, describe
 from rat_jax.model.quantities import evaluate
 from rat_jax.model.rat import NETWORKS
 
-METHODS = ("auto", "exact", "nuts", "numpyro")
 ON_FAILURE = ("warn", "raise", "keep")
 
 
@@ -83,7 +83,6 @@ def fit(
     Source: the paper's section 3.
     """
     network = _chosen(model, NETWORKS, "model")
-    method = _chosen(method, {m: m for m in METHODS}, "method")
     _chosen(on_failure, {m: m for m in ON_FAILURE}, "on_failure")
     seed = _whole(seed)
     settings = Settings(num_warmup, num_samples, num_chains)
@@ -93,15 +92,17 @@ def fit(
     _check_usable(network, table)
     prior = concentrations(network, priors)
     policy = _policy(network, policy)
-    draws = nuts.sample(network, table, prior, seed=seed, settings=settings, progress=progress)
+    method, engine = choose(method, network, table)
+    draws = engine(network, table, prior, policy, seed, settings, progress)
     facts = {
         "model": network.name,
-        "method": "nuts" if method == "auto" else method,
+        "method": method,
         "seed": seed,
         **vars(settings),
         "priors": describe(network, prior),
         "policy": {"name": policy.name, "weights": dict(zip(network.state_names, policy.weights, strict=True))},
         "precision": draws.precision,
+        "log_marginal_likelihood": None if draws.log_marginal is None else dict(draws.log_marginal),
         "unused_labels": [v for v in labels.variables if v not in network.levels],
         "max_tree_depth": nuts.MAX_TREE_DEPTH,
     }
@@ -161,7 +162,7 @@ def _posterior(
         for name, values in evaluate(network, policy, draws.cells).items()
     }
     stats = xr.Dataset({k: (dims, v) for k, v in draws.stats.items()}, coords=coords) if draws.stats else None
-    return Posterior(network, policy, xr.Dataset(data), stats, counts, provenance)
+    return Posterior(network, policy, xr.Dataset(data), stats, counts, provenance, draws.exact)
 
 
 def _versions() -> dict[str, str]:

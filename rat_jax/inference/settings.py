@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import pandas as pd
 
 Progress = Callable[[int, int], None]
 
@@ -36,11 +37,15 @@ class Draws:
     cells: float64 [S, C, D, M] probabilities of the network's cells.
     stats: per-draw sampler statistics by ArviZ's names, each [S, C, D]; empty for independent draws.
     precision: the floating-point type the engine worked in.
+    exact: figures the engine knows exactly, by (system, quantity); columns mean, sd, perhaps quantiles.
+    log_marginal: log marginal likelihood by system, where the engine knows it.
     """
 
     cells: np.ndarray
     stats: Mapping[str, np.ndarray]
     precision: str
+    exact: pd.DataFrame | None = None
+    log_marginal: Mapping[str, float] | None = None
 
 
 def system_seed(seed: int, system: str, *stream: str) -> tuple[int, int]:

@@ -1,0 +1,79 @@
+"""rat_jax tells how good a RAG system really is, and which part of it fails.
+
+A label table goes in (retrieval R, abstention A, correctness T, any of them missing), one posterior
+comes out. Start with `read_labels` and `fit`. Names are resolved on first use, so importing the
+package is instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rat_jax.inference.fit import SamplingError, SamplingWarning, fit
+    from rat_jax.inference.impute import impute, impute_draws
+    from rat_jax.inference.posterior import Posterior, load
+    from rat_jax.inference.settings import PAPER_SETTINGS
+    from rat_jax.inference.verdict import Diagnostics
+    from rat_jax.labels import LabelError, Labels, example_labels, read_labels
+    from rat_jax.model.network import Network, Policy, Probability, Table, Variable
+    from rat_jax.model.priors import Priors
+    from rat_jax.model.program import counted, rowwise
+    from rat_jax.model.rat import RAT
+    from rat_jax.report.plots import plot_forest, plot_systems
+
+_HOMES = {
+    "rat_jax.labels": ("LabelError", "Labels", "example_labels", "read_labels"),
+    "rat_jax.model.network": ("Network", "Policy", "Probability", "Table", "Variable"),
+    "rat_jax.model.priors": ("Priors",),
+    "rat_jax.model.program": ("counted", "rowwise"),
+    "rat_jax.model.rat": ("RAT",),
+    "rat_jax.inference.fit": ("SamplingError", "SamplingWarning", "fit"),
+    "rat_jax.inference.impute": ("impute", "impute_draws"),
+    "rat_jax.inference.posterior": ("Posterior", "load"),
+    "rat_jax.inference.settings": ("PAPER_SETTINGS",),
+    "rat_jax.inference.verdict": ("Diagnostics",),
+    "rat_jax.report.plots": ("plot_forest", "plot_systems"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__version__ = "0.1.0"
+__all__ = [
+    "PAPER_SETTINGS",
+    "RAT",
+    "Diagnostics",
+    "LabelError",
+    "Labels",
+    "Network",
+    "Policy",
+    "Posterior",
+    "Priors",
+    "Probability",
+    "SamplingError",
+    "SamplingWarning",
+    "Table",
+    "Variable",
+    "counted",
+    "example_labels",
+    "fit",
+    "impute",
+    "impute_draws",
+    "load",
+    "plot_forest",
+    "plot_systems",
+    "read_labels",
+    "rowwise",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'rat_jax' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value  # a submodule imported meanwhile must not hide the public name
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

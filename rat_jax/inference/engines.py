@@ -1,0 +1,101 @@
+"""Which engine answers: exact where it applies, NUTS elsewhere. An engine turns a count table into draws.
+
+All engines have the same signature; `choose` is the only place that knows when each applies.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from rat_jax.inference import nuts
+from rat_jax.inference.exact import ExactPosterior, exact_posterior, is_applicable
+from rat_jax.inference.settings import Draws, Progress, Settings, system_seed
+from rat_jax.model.network import Network, Policy
+from rat_jax.model.patterns import CountTable
+from rat_jax.model.rat import RAT
+
+Engine = Callable[[Network, CountTable, np.ndarray, Policy, int, Settings, Progress | None], Draws]
+
+METHODS = ("auto", "exact", "nuts", "numpyro")
+
+
+def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engine]:
+    """The engine a method stands for on this table, with its name.
+
+    Raises ValueError for an unknown method (the nearest is offered) and for "exact" with another model.
+    """
+    if method not in METHODS:
+        close = difflib.get_close_matches(str(method), METHODS, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"method: {hint}expected one of {', '.join(map(repr, METHODS))}, found {method!r}")
+    if method == "exact" and network != RAT:
+        raise ValueError(f"method 'exact' knows the model 'rat' only, found {network.name!r}; use method='nuts'")
+    if method == "auto":
+        method = "exact" if network == RAT and is_applicable(pattern_counts(table)) else "nuts"
+    return method, run_exact if method == "exact" else run_nuts
+
+
+def run_nuts(
+    network: Network,
+    table: CountTable,
+    concentration: np.ndarray,
+    policy: Policy,
+    seed: int,
+    settings: Settings,
+    progress: Progress | None,
+) -> Draws:
+    """Batched NUTS with NumPyro's kernel."""
+    return nuts.sample(network, table, concentration, seed=seed, settings=settings, progress=progress)
+
+
+def run_exact(
+    network: Network,
+    table: CountTable,
+    concentration: np.ndarray,
+    policy: Policy,
+    seed: int,
+    settings: Settings,
+    progress: Progress | None,
+) -> Draws:
+    """Independent draws from the exact posterior of the RAT model, with its exact moments.
+
+    Raises ExactTooLarge (a ValueError) where the split tables would be too large.
+    """
+    solved = exact_posterior(
+        pattern_counts(table),
+        concentration.reshape(-1, 2)[:, ::-1],  # cells are (P(0), P(1)); Beta is (a, b) = (ones, zeros)
+        num_draws=settings.num_chains * settings.num_samples,
+        seeds=[np.random.SeedSequence(system_seed(seed, s, "exact")) for s in table.systems],
+    )
+    assert solved.draws is not None
+    cells = np.stack([1.0 - solved.draws, solved.draws], axis=-1).reshape(*solved.draws.shape[:2], -1)
+    if progress is not None:
+        progress(1, 1)
+    log_marginal = dict(zip(table.systems, solved.log_marginal.tolist(), strict=True))
+    return Draws(
+        cells[:, None], {}, "float64", _exact_figures(network, policy, table.systems, solved), log_marginal
+    )
+
+
+def _exact_figures(
+    network: Network, policy: Policy, systems: tuple[str, ...], solved: ExactPosterior
+) -> pd.DataFrame:
+    """Exact mean and sd by (system, quantity)."""
+    weights = [network.event(q.of) for q in network.probabilities] + [np.array(policy.weights)]
+    linear_mean, linear_var = solved.linear(np.array(weights))
+    index = pd.MultiIndex.from_product([systems, network.quantity_names], names=["system", "quantity"])
+    mean = np.concatenate([solved.theta_mean, linear_mean], axis=1)
+    sd = np.sqrt(np.concatenate([solved.theta_var, linear_var], axis=1))
+    return pd.DataFrame({"mean": mean.reshape(-1), "sd": sd.reshape(-1)}, index=index)
+
+
+def pattern_counts(table: CountTable) -> np.ndarray:
+    """Counts of a table over all patterns of (R, A, T), int64 [S, 3, 3, 3], indexed by code + 1."""
+    counts = np.zeros((len(table.systems), 3, 3, 3), np.int64)
+    for code, of_systems in zip(table.masks.astype(int) + 1, table.mask_counts.T, strict=True):
+        counts[:, code[0], code[1], code[2]] += of_systems.astype(np.int64)
+    return counts
