@@ -1,11 +1,12 @@
 """Label tables come in at this door: they are read, checked, and turned into codes and counts.
 
-Start with `read_labels`; everything else here is what it returns or raises.
+Start with `read_labels`; everything else here is what it returns or raises, and `example_labels` to try it on.
 """
 
+from .example import example_labels
 from .load import read_labels
 from .report import Coercion, LoadReport
 from .table import Labels, counts_frame
 from .vocabulary import LabelError
 
-__all__ = ["Coercion", "LabelError", "Labels", "LoadReport", "counts_frame", "read_labels"]
+__all__ = ["Coercion", "LabelError", "Labels", "LoadReport", "counts_frame", "example_labels", "read_labels"]
