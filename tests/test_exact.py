@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rat_jax.inference.exact import (
-    ExactTooLarge,
-    exact_posterior,
-    is_applicable,
-    required_bytes,
-)
+from rat_jax.inference import exact, mixture, moments
+from rat_jax.inference.exact import ExactTooLarge, exact_posterior, is_applicable, required_bytes
+from rat_jax.inference.marginals import BetaMixture, condense, theta_mixtures, theta_quantiles
+from rat_jax.inference.splits import enumerate_terms, read_splits
 
 UNIFORM = np.ones((5, 2))
 STATES = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 0)]
@@ -25,6 +23,14 @@ PATTERNS = [p for p in itertools.product(range(3), repeat=3) if not (p[1] == 2 a
 
 def lbeta(a, b):
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def log_sequence(yes, no, a, b):
+    """Log probability of `yes` ones and `no` zeros in a given order, one after the other where that is not too long."""
+    if yes + no > 10**7:
+        return lbeta(a + yes, b + no) - lbeta(a, b)
+    i, j = np.arange(yes), np.arange(no)
+    return np.log((a + i) / (a + b + i)).sum() + np.log((b + j) / (a + b + yes + j)).sum()
 
 
 def enumerate_posterior(counts, prior):
@@ -101,3 +107,267 @@ def test_equals_enumeration_of_all_completions(seed):
     mean, var = post.linear(QUANTITIES)
     np.testing.assert_allclose(mean[0], QUANTITIES @ state_mean, atol=1e-10)
     np.testing.assert_allclose(var[0], np.diag(QUANTITIES @ state_cov @ QUANTITIES.T), atol=1e-10)
+
+
+def study_table(seed, base=100, extra=500, thetas=(0.207, 0.463, 0.036, 0.456, 0.678), hide=(0.0, 0.0)):
+    """Complete base rows and rows without R; `hide` is the share of those whose A, or T, is hidden as well."""
+    rng = np.random.default_rng(seed)
+    n = base + extra
+    r = rng.random(n) < thetas[0]
+    a = rng.random(n) < np.where(r, thetas[2], thetas[1])
+    t = (rng.random(n) < np.where(r, thetas[4], thetas[3])) & ~a
+    codes = np.stack([r, a, t], axis=1) + 1
+    codes[base:, 0] = 0
+    for variable, share in zip((1, 2), hide, strict=True):
+        codes[base:, variable] *= rng.random(extra) >= share
+    counts = np.zeros((3, 3, 3), int)
+    np.add.at(counts, tuple(codes.T), 1)
+    return counts
+
+
+MIXED = [
+    study_table(1),
+    study_table(2, base=20, extra=60, hide=(0.0, 0.5)),
+    study_table(3, base=30, extra=40, hide=(0.3, 0.3)),
+    study_table(4, base=0, extra=80),
+    study_table(5, base=300, extra=0),
+    np.zeros((3, 3, 3), int),
+]
+
+
+def seeds(n, entropy=7):
+    return np.random.SeedSequence(entropy).spawn(n)
+
+
+def complete(n000=0, n001=0, n010=0, n100=0, n101=0, n110=0):
+    counts = np.zeros((3, 3, 3), np.int64)
+    for (r, a, t), n in zip(STATES, (n000, n001, n010, n100, n101, n110), strict=True):
+        counts[r + 1, a + 1, t + 1] = n
+    return counts
+
+
+@pytest.mark.parametrize("prior", [UNIFORM, np.full((5, 2), 0.5), np.tile([200.0, 1.0], (5, 1))])
+@pytest.mark.parametrize("n", [(3, 0, 5, 1, 2, 4), (0, 0, 0, 0, 10**6, 0), (10**9, 2 * 10**9, 10**8, 3, 10**9, 10**7), (0,) * 6])
+def test_complete_rows_have_the_closed_form(n, prior):
+    n000, n001, n010, n100, n101, n110 = n
+    pairs = [
+        (n100 + n101 + n110, n000 + n001 + n010),
+        (n010, n000 + n001),
+        (n110, n100 + n101),
+        (n001, n000),
+        (n101, n100),
+    ]
+    after = prior + np.array(pairs)
+    post = exact_posterior(complete(*n), prior, num_draws=50, seeds=[1])
+    log_marginal = sum(log_sequence(*x, *y) for x, y in zip(pairs, prior, strict=True))
+    assert post.log_marginal[0] == pytest.approx(log_marginal, rel=1e-12, abs=1e-10)
+    a, b = after.T
+    np.testing.assert_allclose(post.theta_mean[0], a / (a + b), rtol=1e-12)
+    np.testing.assert_allclose(post.theta_var[0], a * b / ((a + b) ** 2 * (a + b + 1)), rtol=1e-10)
+    assert np.all(np.isfinite(post.draws)) and np.all((post.draws >= 0) & (post.draws <= 1))
+    for mixture_of_one, one, other in zip(theta_mixtures(complete(*n), prior), a, b, strict=True):
+        np.testing.assert_allclose(
+            mixture_of_one.quantile([0.025, 0.5, 0.975]), stats.beta(one, other).ppf([0.025, 0.5, 0.975]), atol=1e-3 * mixture_of_one.sd
+        )
+
+
+@pytest.mark.parametrize("ambiguous", [(0, 2, 0), (0, 1, 2), (0, 1, 1), (0, 1, 0), (0, 0, 1), (0, 0, 2), (1, 0, 1), (2, 0, 1)])
+def test_a_billion_settled_rows_beside_a_few_open_ones_stay_accurate(ambiguous):
+    counts = complete(3 * 10**8, 10**8, 10**8, 10**8, 2 * 10**8, 2 * 10**8)
+    settled = exact_posterior(counts, UNIFORM)
+    counts[ambiguous] = 3
+    post = exact_posterior(counts, UNIFORM, num_draws=10, seeds=[0])
+    # three rows among a billion move no mean by more than 1e-8 and no variance by more than a part in a million
+    np.testing.assert_allclose(post.theta_mean, settled.theta_mean, atol=1e-8)
+    np.testing.assert_allclose(post.theta_var, settled.theta_var, rtol=1e-6)
+    np.testing.assert_allclose(post.state_cov, settled.state_cov, rtol=1e-5, atol=1e-18)
+    allowed = [
+        p for p, s in zip(settled.state_mean[0], STATES, strict=True)
+        if all(c in (0, x + 1) for c, x in zip(ambiguous, s, strict=True))
+    ]
+    assert post.log_marginal[0] - settled.log_marginal[0] == pytest.approx(3 * math.log(sum(allowed)), abs=2e-5)
+
+
+@pytest.mark.parametrize("index", range(len(MIXED)))
+def test_draws_agree_with_exact_moments_and_distribution_functions(index):
+    counts, n = MIXED[index], 20_000
+    post = exact_posterior(counts, UNIFORM, num_draws=n, seeds=seeds(1, index))
+    draws = post.draws[0]
+    assert np.all(np.abs(draws.mean(axis=0) - post.theta_mean[0]) < 4.5 * np.sqrt(post.theta_var[0] / n))
+    # the variance of a sample variance is at most (kurtosis - 1) / n; these distributions have a kurtosis below 9
+    assert np.all(np.abs(draws.var(axis=0) / post.theta_var[0] - 1) < 4.5 * np.sqrt(8 / n))
+    mean, var = post.linear(np.eye(6))
+    r, a0, a1, t0, t1 = draws.T
+    states = np.stack(
+        [(1 - r) * (1 - a0) * (1 - t0), (1 - r) * (1 - a0) * t0, (1 - r) * a0, r * (1 - a1) * (1 - t1), r * (1 - a1) * t1, r * a1],
+        axis=1,
+    )
+    assert np.all(np.abs(states.mean(axis=0) - mean[0]) < 4.5 * np.sqrt(var[0] / n))
+    scale = np.sqrt(np.diag(post.state_cov[0]))
+    sampled = np.corrcoef(states.T) - post.state_cov[0] / np.outer(scale, scale)
+    assert np.all(np.abs(sampled) < 0.05)
+    for theta, mixture_of_betas in enumerate(theta_mixtures(counts, UNIFORM)):
+        assert stats.kstest(draws[:, theta], mixture_of_betas.cdf).pvalue > 1e-4
+        assert mixture_of_betas.mean == pytest.approx(post.theta_mean[0, theta], abs=1e-8)
+        assert mixture_of_betas.sd**2 == pytest.approx(post.theta_var[0, theta], rel=1e-6)
+
+
+def test_draws_are_independent_in_order():
+    draws = exact_posterior(study_table(8), UNIFORM, num_draws=20_000, seeds=[3]).draws[0]
+    for theta in draws.T:
+        assert abs(np.corrcoef(theta[1:], theta[:-1])[0, 1]) < 4.5 / np.sqrt(20_000)
+        halves = theta[:10_000].mean() - theta[10_000:].mean()
+        assert abs(halves) < 4.5 * theta.std() * np.sqrt(2 / 10_000)
+
+
+def test_a_batch_equals_its_members_and_the_number_of_threads_does_not_matter():
+    batch, prior = np.stack(MIXED), np.random.default_rng(0).uniform(0.5, 3, (len(MIXED), 5, 2))
+    whole = exact_posterior(batch, prior, num_draws=300, seeds=seeds(len(MIXED)), workers=3)
+    for index, (counts, seed) in enumerate(zip(MIXED, seeds(len(MIXED)), strict=True)):
+        alone = exact_posterior(counts, prior[index], num_draws=300, seeds=[seed], workers=1)
+        for name in ("log_marginal", "theta_mean", "theta_var", "state_mean", "state_cov", "draws"):
+            np.testing.assert_array_equal(getattr(whole, name)[index], getattr(alone, name)[0])
+
+
+def test_without_r_labels_swapping_its_values_changes_no_answer():
+    counts = study_table(9, base=0, extra=200, hide=(0.05, 0.2))
+    prior = np.random.default_rng(1).uniform(0.5, 3, (5, 2))
+    swapped = prior[[0, 2, 1, 4, 3]].copy()
+    swapped[0] = prior[0, ::-1]
+    one, other = exact_posterior(counts, prior), exact_posterior(counts, swapped)
+    order = [3, 4, 5, 0, 1, 2]
+    assert one.log_marginal == pytest.approx(other.log_marginal, rel=1e-12)
+    np.testing.assert_allclose(one.state_mean, other.state_mean[:, order], atol=1e-12)
+    np.testing.assert_allclose(one.state_cov, other.state_cov[:, order][:, :, order], atol=1e-12)
+    uniform = exact_posterior(counts, UNIFORM)
+    assert uniform.theta_mean[0, 0] == pytest.approx(0.5, abs=1e-12)
+    mean, _ = uniform.linear([[0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 1]])
+    assert mean[0, 0] == pytest.approx(mean[0, 1], abs=1e-12)
+
+
+@pytest.mark.parametrize("index", range(len(MIXED)))
+def test_rows_without_labels_change_nothing_and_r_alone_tells_only_of_r(index):
+    plain = exact_posterior(MIXED[index], UNIFORM)
+    padded = MIXED[index].copy()
+    padded[0, 0, 0] += 1000
+    same = exact_posterior(padded, UNIFORM)
+    np.testing.assert_array_equal(plain.state_cov, same.state_cov)
+    assert plain.log_marginal == same.log_marginal
+    marginal = exact_posterior(complete(5, 3, 4, 2, 6, 1), UNIFORM)
+    told = complete(5, 3, 4, 2, 6, 1)
+    told[2, 0, 0] += 50
+    more = exact_posterior(told, UNIFORM)
+    np.testing.assert_allclose(marginal.theta_mean[0, 1:], more.theta_mean[0, 1:], rtol=1e-12)
+    assert more.theta_mean[0, 0] > marginal.theta_mean[0, 0]
+
+
+def test_a_right_answer_without_its_abstention_label_counts_as_answered():
+    one, other = study_table(10), study_table(10)
+    moved = one[:, 1, 2].copy()
+    one[:, 0, 2], one[:, 1, 2] = moved, 0
+    a, b = exact_posterior(one, UNIFORM), exact_posterior(other, UNIFORM)
+    np.testing.assert_array_equal(a.state_cov, b.state_cov)
+    assert a.log_marginal == b.log_marginal
+
+
+def test_the_marginal_likelihood_is_a_chain_of_predictions():
+    counts = study_table(11, base=40, extra=80, hide=(0.05, 0.2))
+    before = exact_posterior(counts, UNIFORM)
+    for pattern, allowed in {(0, 2, 0): [2, 5], (0, 1, 0): [0, 1, 3, 4], (0, 0, 1): [0, 2, 3, 5], (1, 0, 1): [0, 2], (2, 1, 2): [4]}.items():
+        more = counts.copy()
+        more[pattern] += 1
+        after = exact_posterior(more, UNIFORM)
+        predicted = before.state_mean[0, allowed].sum()
+        assert after.log_marginal[0] - before.log_marginal[0] == pytest.approx(math.log(predicted), abs=1e-10)
+
+
+@pytest.mark.parametrize("base", [0, 4, 100, 3000])
+def test_windows_and_slabs_change_nothing_that_matters(base, monkeypatch):
+    counts = study_table(12, base=base, extra=400, hide=(0.0, 0.2))
+    quick = exact_posterior(counts, UNIFORM)
+    monkeypatch.setattr(mixture, "find_window", lambda a, b, g: (slice(0, b.size), slice(0, a.size)))
+    monkeypatch.setattr(mixture, "SAFE_RANGE", -1.0)
+    monkeypatch.setattr(moments, "SLAB_CELLS", 500)
+    slow = exact_posterior(counts, UNIFORM)
+    np.testing.assert_allclose(quick.theta_mean, slow.theta_mean, rtol=1e-11)
+    np.testing.assert_allclose(quick.state_cov, slow.state_cov, rtol=1e-8, atol=1e-14)
+    assert quick.log_marginal == pytest.approx(slow.log_marginal, rel=1e-13)
+
+
+def test_blocks_of_terms_change_nothing(monkeypatch):
+    counts = study_table(13, base=30, extra=30, hide=(0.4, 0.2))
+    whole = exact_posterior(counts, UNIFORM)
+    monkeypatch.setattr(mixture, "CELLS_AT_ONCE", 3000)
+    assert len(mixture.term_ranges(read_splits(counts))) > 5
+    pieces = exact_posterior(counts, UNIFORM, num_draws=5000, seeds=[5])
+    np.testing.assert_allclose(whole.state_cov, pieces.state_cov, atol=1e-12)
+    assert whole.log_marginal == pytest.approx(pieces.log_marginal, rel=1e-13)
+    assert np.all(np.abs(pieces.draws[0].mean(axis=0) - whole.theta_mean[0]) < 4.5 * np.sqrt(whole.theta_var[0] / 5000))
+
+
+def test_the_announced_number_of_terms_is_right():
+    for free, m0, m1 in itertools.product(range(4), repeat=3):
+        counts = np.zeros((3, 3, 3), int)
+        counts[0, 0, 1], counts[1, 0, 1], counts[2, 0, 1] = free, m0, m1
+        splits = read_splits(counts)
+        terms = enumerate_terms(splits, 0, splits.terms)
+        assert len(terms.log_ways) == splits.terms
+        assert np.exp(terms.log_ways).sum() == pytest.approx(4**free * 2 ** (m0 + m1))
+
+
+def test_tables_that_are_too_large_are_refused_by_name_before_they_are_built():
+    counts = study_table(14, base=100, extra=100_000)
+    assert not is_applicable(counts) and required_bytes(counts) > exact.LIMIT_BYTES
+    with pytest.raises(ExactTooLarge, match=r'MB of split tables; the limit is 512 MB.*method="nuts"'):
+        exact_posterior(counts, UNIFORM)
+    with pytest.raises(ExactTooLarge):
+        theta_mixtures(counts, UNIFORM)
+    assert issubclass(ExactTooLarge, ValueError)
+    assert is_applicable(np.stack(MIXED)) and not is_applicable(np.stack([*MIXED, counts]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(counts=np.zeros((3, 3)), priors=UNIFORM), "expected shape"),
+        (dict(counts=-np.ones((3, 3, 3)), priors=UNIFORM), "none negative"),
+        (dict(counts=np.full((3, 3, 3), 0.5), priors=UNIFORM), "fractional"),
+        (dict(counts=np.ones((3, 3, 3), int), priors=UNIFORM), "A=1 and T=1"),
+        (dict(counts=MIXED[0], priors=np.ones((4, 2))), "priors: expected shape"),
+        (dict(counts=MIXED[0], priors=np.zeros((5, 2))), "positive"),
+        (dict(counts=MIXED[0], priors=UNIFORM, num_draws=5), "one per data set"),
+        (dict(counts=MIXED[0], priors=UNIFORM, num_draws=-5), "zero or more"),
+    ],
+)
+def test_mistakes_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        exact_posterior(**arguments)
+
+
+def test_quantiles_of_two_far_modes_are_found():
+    two = BetaMixture(np.array([0.3, 0.7]), np.array([5e4, 9e5]), np.array([1e6, 1e5]))
+    for p in (1e-6, 0.1, 0.299999, 0.300001, 0.5, 0.999999):
+        assert two.cdf(two.quantile(p)) == pytest.approx(p, abs=1e-7)
+    assert two.quantile([0.0, 1.0]).tolist() == [0.0, 1.0]
+    x = np.linspace(0, 1, 5000)
+    exactly = 0.3 * stats.beta(5e4, 1e6).cdf(x) + 0.7 * stats.beta(9e5, 1e5).cdf(x)
+    np.testing.assert_allclose(two.cdf(x), exactly, atol=1e-6)
+
+
+def test_merging_components_moves_no_quantile():
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(1, 60, 20_000) + 0.5, rng.integers(20, 300, 20_000) + 1.0
+    full = BetaMixture(np.full(20_000, 1 / 20_000), a, b)
+    merged = BetaMixture(*condense(full.weight, a, b))
+    assert merged.weight.size < 5000
+    p = [0.005, 0.025, 0.5, 0.975, 0.995]
+    np.testing.assert_allclose(merged.quantile(p), full._invert(np.array(p), merged.quantile(p)), atol=1e-3 * full.sd)
+    assert merged.sd == pytest.approx(full.sd, rel=1e-9)
+
+
+def test_quantiles_come_for_a_batch():
+    probabilities = [0.025, 0.5, 0.975]
+    both = theta_quantiles(np.stack(MIXED[1:3]), UNIFORM, probabilities)
+    assert both.shape == (2, 5, 3)
+    for theta, one in enumerate(theta_mixtures(MIXED[2], UNIFORM)):
+        np.testing.assert_allclose(one.cdf(both[1, theta]), probabilities, atol=1e-6)
