@@ -103,9 +103,8 @@ def refuse_contradictions(labels: Mapping[str, EncodedLabel], cells: Mapping[str
     first = "" if total <= _MOST_LISTED else "the first are "
     raise LabelError(
         f"{total:,} row{' has' if total == 1 else 's have'} both A=1 and T=1, but a system that abstained "
-        "gave "
-        f"no answer that could be correct: {first}{listed} {_COUNTED_FROM}. Where A is right, set T to 0 or "
-        "leave it empty; where T is right, set A to 0."
+        f"gave no answer that could be correct: {first}{listed} {_COUNTED_FROM}. Where A is right, set T to "
+        "0 or leave it empty; where T is right, set A to 0."
     )
 
 
@@ -127,9 +126,8 @@ def refuse_silent_systems(
     more = f" and {len(silent) - 2 * _MOST_LISTED} more" if len(silent) > 2 * _MOST_LISTED else ""
     have = "System {} has" if len(silent) == 1 else "Systems {} have"
     raise LabelError(
-        f"{have.format(listed + more)} no usable label: every label is missing in every row. Label some of "
-        "the "
-        "rows, or remove them from the table."
+        f"{have.format(listed + more)} no usable label: every label is missing in every row. Label some "
+        "of the rows, or remove them from the table."
     )
 
 

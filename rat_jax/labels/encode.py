@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .read import Column, Tokens, collect_tokens
-from .vocabulary import INVALID, MISSING, Vocabulary, is_missing, is_plain, show
+from .vocabulary import INVALID, MISSING, MISSING_WORDS, Vocabulary, is_missing, is_plain, show
 
 LARGEST_TOTAL = 2**53
 _CHUNK = 1 << 16
@@ -140,12 +141,10 @@ def blocks(column: Column) -> Iterator[np.ndarray | Tokens]:
     """A column as consecutive blocks, each an array of numbers (NaN = missing), of booleans, or `Tokens`."""
     if isinstance(column, Tokens):
         yield column
-    elif isinstance(column, pa.ChunkedArray):
-        yield from (_arrow_block(chunk) for chunk in column.chunks if len(chunk))
-    elif column.dtype == object:
-        yield _object_tokens(column)
+    elif isinstance(column, np.ndarray):
+        yield _object_tokens(column) if column.dtype == object else column
     else:
-        yield column
+        yield from (_arrow_block(chunk) for chunk in column.chunks if len(chunk))
 
 
 def _arrow_block(chunk: pa.Array) -> np.ndarray | Tokens:
@@ -205,13 +204,14 @@ def _count_block(block: np.ndarray | Tokens) -> np.ndarray:
 
 def _count(token: object) -> int:
     if isinstance(token, str):
-        text = token.strip()
-        if not re.fullmatch(r"\+?[0-9]{1,40}(\.0*)?", text):
-            return INVALID
-        token = int(text.partition(".")[0])
-    if isinstance(token, (bool, np.bool_)) or not pd.api.types.is_number(token):
-        return INVALID
-    return int(token) if 0 <= token <= LARGEST_TOTAL and token == int(token) else INVALID
+        digits = re.fullmatch(r"\+?([0-9]{1,40})(\.0*)?", token.strip())
+        number = float("nan") if digits is None else int(digits[1])
+    elif isinstance(token, (int, np.integer)) and not isinstance(token, bool):
+        number = int(token)
+    else:
+        number = float(token) if isinstance(token, (float, np.floating, Decimal)) else float("nan")
+    in_range = 0 <= number <= LARGEST_TOTAL  # no NaN and no infinity is
+    return int(number) if in_range and number == int(number) else INVALID
 
 
 # ------------------------------------------------------------------------------------------------------ texts
@@ -232,7 +232,8 @@ def _words_and_index(column: Column) -> tuple[pa.Array, np.ndarray]:
     encoded = _as_arrow_text(column)
     if encoded is None:
         encoded = pa.chunked_array(
-            [_stringify(block) for block in _token_blocks(column)] or [_stringify(Tokens([], []))]
+            [_stringify(block) for block in _token_blocks(column)]
+            or [_stringify(Tokens([], np.empty(0, np.int64)))]
         )
     encoded = encoded.dictionary_encode().unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
@@ -285,8 +286,9 @@ def _valid_text(value: object) -> str:
 
 def _is_word(words: pa.Array) -> np.ndarray:
     """Which words say something; the others spell "missing"."""
-    trimmed = pc.utf8_lower(pc.utf8_trim_whitespace(words))
-    missing = pc.is_in(trimmed, pa.array(["", "na", "nan", "none"], pa.large_string()))
+    lowered = pc.call_function("utf8_lower", [pc.call_function("utf8_trim_whitespace", [words])])
+    spellings = pc.SetLookupOptions(pa.array(sorted(MISSING_WORDS), lowered.type))
+    missing = pc.call_function("is_in", [lowered], spellings)
     return ~pc.fill_null(missing, True).to_numpy(zero_copy_only=False)
 
 

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
@@ -62,7 +62,7 @@ class Table(Protocol):
     def fetch(self, names: Sequence[str], varied: Collection[str] = ()) -> dict[str, Column]: ...
 
 
-def open_table(source: object, is_wanted: Callable[[str], bool] = lambda name: True) -> tuple[str, Table]:
+def open_table(source: Any, is_wanted: Callable[[str], bool] = lambda name: True) -> tuple[str, Table]:
     """Open a path or DataFrame and return (its name for messages, the table).
 
     `is_wanted` tells which names may be fetched later; a format that is read in one go keeps only those.
@@ -136,7 +136,7 @@ class NarwhalsTable:
         try:
             self._schema = frame.collect_schema()
         except Exception as error:  # a lazy query may fail in ways that belong to its own library
-            raise LabelError(f"The lazy frame cannot be collected: {error}") from error
+            raise _uncollectable(error) from error
         self.names = list(self._schema.names())
 
     def fetch(self, names: Sequence[str], varied: Collection[str] = ()) -> dict[str, Column]:
@@ -145,7 +145,7 @@ class NarwhalsTable:
             try:
                 frame = frame.collect()
             except Exception as error:
-                raise LabelError(f"The lazy frame cannot be collected: {error}") from error
+                raise _uncollectable(error) from error
         return {name: self._column(frame, name) for name in names}
 
     def _column(self, frame: nw.DataFrame, name: str) -> Column:
@@ -153,6 +153,11 @@ class NarwhalsTable:
             return np.array([*frame[name].to_list(), None], dtype=object)[:-1]
         values = frame[name].to_arrow()
         return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+
+
+def _uncollectable(error: Exception) -> LabelError:
+    reason = str(error).strip().splitlines() or [type(error).__name__]
+    return LabelError(f"The lazy frame cannot be collected: {reason[0].rstrip('.')}.")
 
 
 # ------------------------------------------------------------------------------------------------------ files

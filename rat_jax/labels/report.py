@@ -94,7 +94,8 @@ class LoadReport:
     def pattern_totals(self) -> pd.DataFrame:
         """Rows per pattern over all systems, most frequent first: the labels (Int64, <NA> missing), count."""
         names = list(self.labels)
-        totals = self.patterns.groupby(names, dropna=False, sort=True)["count"].sum().reset_index()
+        groups = self.patterns.groupby(names, dropna=False, sort=True, as_index=False)
+        totals = pd.DataFrame(groups.agg({"count": "sum"}))
         return totals.sort_values("count", ascending=False, kind="stable", ignore_index=True)
 
     def sentences(self) -> tuple[str, ...]:
@@ -158,13 +159,12 @@ class LoadReport:
         return f"{head}{tables}<ul>{notes}</ul>"
 
 
-def _records(patterns: pd.DataFrame) -> list[dict[str, object]]:
-    columns = {name: _plain(patterns[name]) for name in patterns.columns}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _plain(column: pd.Series) -> list[object]:
-    return [None if value is pd.NA else value for value in column.tolist()]
+def _records(table: pd.DataFrame) -> list[dict[str, object]]:
+    """Lines of a table as dicts of plain values, None where missing."""
+    return [
+        {str(name): None if value is pd.NA else value for name, value in record.items()}
+        for record in table.to_dict("records")
+    ]
 
 
 def _label_cells(labels: Mapping[str, Mapping[str, int]]) -> list[tuple[str, ...]]:
@@ -179,17 +179,12 @@ def _figure(rows: int | None) -> str:
 
 
 def _pattern_cells(totals: pd.DataFrame) -> list[tuple[str, ...]]:
-    names = [name for name in totals.columns if name != "count"]
-    cells = [
-        tuple("." if value is pd.NA else str(value) for value in row)
-        for row in zip(*map(_values, (totals[name] for name in names)), strict=True)
+    *names, _ = totals.columns
+    body = [
+        (*("." if record[name] is None else str(record[name]) for name in names), f"{record['count']:,}")
+        for record in _records(totals)
     ]
-    body = [(*row, f"{count:,}") for row, count in zip(cells, totals["count"], strict=True)]
     return [(*names, "rows (. = missing)"), *body]
-
-
-def _values(column: pd.Series) -> list[object]:
-    return column.tolist()
 
 
 def _align(rows: list[tuple[str, ...]]) -> Iterator[str]:

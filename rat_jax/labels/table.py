@@ -40,8 +40,8 @@ class Labels:
     systems: tuple[str, ...]
     system: np.ndarray
     weight: np.ndarray
-    ids: Sequence[str] | None = None
-    retriever: Sequence[str] | None = None
+    ids: pd.api.extensions.ExtensionArray | np.ndarray | None = None
+    retriever: pd.api.extensions.ExtensionArray | np.ndarray | None = None
     report: LoadReport | None = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     table_row: np.ndarray | None = None

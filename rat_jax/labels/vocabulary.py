@@ -158,7 +158,6 @@ def _vocabulary(name: str, words: Sequence[str]) -> Vocabulary:
     if len(lowered) < 2 or len(set(lowered)) < len(lowered) or len(lowered) > 100 or reserved:
         raise LabelError(
             f'levels= of "{name}" must be 2 to 100 words that differ in more than case and are neither '
-            "numbers "
-            f"nor words for a missing label; got {tuple(words)!r}."
+            f"numbers nor words for a missing label; got {tuple(words)!r}."
         )
     return Vocabulary(tuple(words))
