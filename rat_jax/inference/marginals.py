@@ -14,7 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, ndtri, xlog1py, xlogy
 
 from rat_jax.inference.mixture import NEGLIGIBLE, Block, build_block, term_ranges
-from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R, as_counts, as_priors, check_size, read_splits
+from rat_jax.inference.splits import (
+    A_MINUS,
+    A_PLUS,
+    T_MINUS,
+    T_PLUS,
+    R,
+    as_counts,
+    as_priors,
+    check_size,
+    read_splits,
+)
 
 Array = NDArray[np.float64]
 
@@ -72,7 +82,9 @@ class BetaMixture:
             raise ValueError(f"probability: expected values in [0, 1], found {p.min()} to {p.max()}")
         flat = p.reshape(-1)
         coarse = BetaMixture(*condense(self.weight, self.a, self.b, COARSE))
-        guess = np.clip(self.mean + np.clip(ndtri(flat), -6, 6) * self.sd, 1e-3 * self.mean, 1 - 1e-3 * (1 - self.mean))
+        guess = np.clip(
+            self.mean + np.clip(ndtri(flat), -6, 6) * self.sd, 1e-3 * self.mean, 1 - 1e-3 * (1 - self.mean)
+        )
         x = self._invert(flat, coarse._invert(flat, guess))
         return np.where(flat == 0, 0.0, np.where(flat == 1, 1.0, x)).reshape(p.shape)
 
@@ -155,7 +167,10 @@ def theta_quantiles(counts: ArrayLike, priors: ArrayLike, probabilities: Sequenc
     tables = as_counts(counts)
     prior = as_priors(priors, len(tables))
     return np.array(
-        [[m.quantile(probabilities) for m in theta_mixtures(t, p)] for t, p in zip(tables, prior, strict=True)]
+        [
+            [m.quantile(probabilities) for m in theta_mixtures(t, p)]
+            for t, p in zip(tables, prior, strict=True)
+        ]
     ).reshape(len(tables), 5, len(probabilities))
 
 
@@ -205,7 +220,8 @@ def _components(block: Block) -> list[tuple[Array, Array, Array]]:
     index = np.arange(terms)[:, None, None] * s.size + (v + u - s[0])
     by_s = np.bincount(index.reshape(-1), block.weight.reshape(-1)).reshape(terms, -1)
     w, right, wrong = _pair_counts(block)
-    by_pair = _pair_weight(block)[:, :, None] * block.pairs.rows / block.pairs.total[:, :, None]
+    by_pair = block.pairs.rows(w[0, 0], w[-1, 0] + 1)
+    by_pair *= (_pair_weight(block) / by_pair.sum(axis=2))[:, :, None]
     n3, n2 = block.splits.right, block.splits.wrong
     return [
         _flat(block, R, by_s, s, n1 + n0 - s),
@@ -226,8 +242,8 @@ def _flat(block: Block, theta: int, weight: Array, yes: Array, no: Array) -> tup
 
 def _pair_counts(block: Block) -> tuple[Array, Array, Array]:
     """w [W, 1] and the right and wrong answers with R=1 in each cell of the pair table."""
-    w = (block.pairs.first + np.arange(block.pairs.rows.shape[1]))[:, None]
-    column = np.arange(block.pairs.rows.shape[2])
+    w = (block.pairs.first + np.arange(block.pairs.mean.shape[1]))[:, None]
+    column = np.arange(block.pairs.log_column.shape[1])
     return (w, w - column, column + 0 * w) if block.pairs.is_wrong else (w, column + 0 * w, w - column)
 
 
@@ -238,7 +254,7 @@ def _pair_weight(block: Block) -> Array:
     if share is None:
         return by_v
     terms, rows, width = share.shape
-    out = np.zeros((terms, block.pairs.rows.shape[1]))
+    out = np.zeros((terms, block.pairs.mean.shape[1]))
     w = (block.first_v - block.pairs.first + np.arange(rows))[:, None] - np.arange(width)
     inside = (w >= 0) & (w < out.shape[1])
     for term in range(terms):

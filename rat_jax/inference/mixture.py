@@ -29,33 +29,57 @@ SAFE_RANGE = 600.0  # products of two sequences whose log ranges sum to less can
 TABLED = 8192  # arguments for which running sums of logs are kept
 
 
+class Scratch:
+    """Memory that one thread uses again and again: touching fresh pages costs more than the arithmetic done in them."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Array] = {}
+
+    def array(self, name: str, *shape: int) -> Array:
+        """An uninitialised array; it overwrites the one of the same name."""
+        size = int(np.prod(shape))
+        if name not in self._buffers or self._buffers[name].size < size:
+            self._buffers[name] = np.empty(size)
+        return self._buffers[name][:size].reshape(shape)
+
+
 @dataclass(frozen=True)
 class Pairs:
-    """How v = wrong + right (+ answered) splits, per term E: the weights of (column, w - column) for each w.
+    """How w = wrong + right answers with R=1 splits into the two, per term E.
 
-    column is the smaller of the two kinds: the number of wrong (is_wrong) or right answers with R=1.
-    rows: unnormalised weights [E, W, K + 1] for w = first .. first + W - 1; total: their sums [E, W], all positive
-    where w is possible. answered: weights [E, V, answered + 1] of k4 given v, or None when there are none.
+    column is the smaller kind: the number of wrong (is_wrong) or right answers with R=1. Split weights are the product of
+    exp(log_column[e, k]) and exp(log_rest[e, w - k]). mean, var: moments of column given w, [E, W], for w = first ..
+    first + W - 1. answered: weights [E, V, answered + 1] of k4 given v, or None when there are none.
     """
 
-    rows: Array
-    total: Array
+    log_column: Array
+    log_rest: Array
+    mean: Array
+    var: Array
     first: int
     is_wrong: bool
     answered: Array | None
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Unnormalised weights [E, stop - start, K + 1] of the column's values for w = start .. stop - 1."""
+        return weighted_rows(self.log_column, self.log_rest, start, stop)[0]
 
 
 @dataclass(frozen=True)
 class Block:
     """The mixture for some terms E of one data set: weights over (v, u) and everything that depends on them.
 
-    weight: [E, V, U], sums to one; v = first_v + row, u = first_u + column. log_total: log of the weights' sum before
-    normalising, on the scale of the marginal likelihood. shape: [E, 5, 2], Beta parameters with the settled rows counted.
+    weight: [E, V, U], sums to one; v = first_v + row, u = first_u + column. alpha [E, U], beta [E, V] and gamma [E, V + U - 1]:
+    its log factors, up to a constant. log_total: log of the weights' sum before normalising, on the scale of the marginal
+    likelihood. shape: [E, 5, 2], Beta parameters with the settled rows counted.
     """
 
     splits: Splits
     shape: Array
     weight: Array
+    alpha: Array
+    beta: Array
+    gamma: Array
     first_v: int
     first_u: int
     log_total: float
@@ -106,7 +130,9 @@ def log_beta(a: Array, b: Array) -> Array:
     small, large = np.minimum(a, b), np.maximum(a, b)
     far, both = np.maximum(large, 10.0), np.maximum(small, 10.0)  # the branches not taken stay finite
     correction = _stirling(far) - _stirling(small + far)
-    one_large = gammaln(small) + correction - (far + small - 0.5) * np.log1p(small / far) - small * (np.log(far) - 1)
+    one_large = (
+        gammaln(small) + correction - (far + small - 0.5) * np.log1p(small / far) - small * (np.log(far) - 1)
+    )
     ratio = both / far
     two_large = 0.5 * np.log(2 * np.pi / far) + _stirling(both) + correction
     two_large += (both - 0.5) * np.log(ratio / (1 + ratio)) - far * np.log1p(ratio)
@@ -158,18 +184,32 @@ def weighted_rows(log_column: Array, log_rest: Array, first: int, stop: int) -> 
     return np.exp(logs - scale[:, :, None], out=logs), scale
 
 
-def log_convolve(log_column: Array, log_rest: Array) -> Array:
-    """Log of the convolution of exp(log_column) with exp(log_rest), per term: [E, K + M + 1]."""
+def split_sums(log_column: Array, log_rest: Array) -> tuple[Array, Array, Array]:
+    """Log of the convolution of exp(log_column) with exp(log_rest), and mean and variance of the column index k in each sum.
+
+    All [E, K + M + 1].
+    """
     columns, length = log_column.shape[1], log_column.shape[1] + log_rest.shape[1] - 1
+    k = np.arange(columns)
     if len(log_column) == 1 and _spread(log_column) + _spread(log_rest) < SAFE_RANGE:
         top, peak = log_column.max(), log_rest.max()
-        return (np.log(np.convolve(np.exp(log_column[0] - top), np.exp(log_rest[0] - peak))) + (top + peak))[None]
+        left, right = np.exp(log_column[0] - top), np.exp(log_rest[0] - peak)
+        total, first, second = (np.convolve(x, right)[None] for x in (left, left * k, left * (k * k)))
+        return np.log(total) + (top + peak), *_mean_var(total, first, second)
     step = max(1, CELLS_AT_ONCE // (columns * len(log_column)))
+    powers = np.stack([np.ones(columns), k, k * k], axis=1)
     pieces = []
-    for first in range(0, length, step):
-        rows, scale = weighted_rows(log_column, log_rest, first, min(first + step, length))
-        pieces.append(np.log(rows.sum(axis=2)) + scale)
-    return np.concatenate(pieces, axis=1)
+    for start in range(0, length, step):
+        rows, scale = weighted_rows(log_column, log_rest, start, min(start + step, length))
+        total, first, second = np.moveaxis(rows @ powers, 2, 0)
+        pieces.append((np.log(total) + scale, *_mean_var(total, first, second)))
+    log_total, mean, var = (np.concatenate(part, axis=1) for part in zip(*pieces, strict=True))
+    return log_total, mean, var
+
+
+def _mean_var(total: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    mean = first / total
+    return mean, np.maximum(second / total - mean * mean, 0.0)
 
 
 def find_window(alpha: Array, beta: Array, gamma: Array) -> tuple[slice, slice]:
@@ -182,7 +222,9 @@ def find_window(alpha: Array, beta: Array, gamma: Array) -> tuple[slice, slice]:
         return slice(0, beta.size), slice(0, alpha.size)
     step = max(2, int((alpha.size * beta.size) ** 0.5) // 24)
     edge_u, edge_v, edge_s = (np.arange(0, x.size, step) for x in (alpha, beta, gamma))
-    top_u, top_v, top_s = (np.maximum.reduceat(x, e) for x, e in ((alpha, edge_u), (beta, edge_v), (gamma, edge_s)))
+    top_u, top_v, top_s = (
+        np.maximum.reduceat(x, e) for x, e in ((alpha, edge_u), (beta, edge_v), (gamma, edge_s))
+    )
     top_s = np.concatenate([top_s, [-np.inf] * 2])
     block_s = np.arange(edge_v.size)[:, None] + np.arange(edge_u.size)
     above = top_v[:, None] + top_u + np.maximum(top_s[block_s], top_s[block_s + 1])
@@ -195,8 +237,11 @@ def find_window(alpha: Array, beta: Array, gamma: Array) -> tuple[slice, slice]:
     )
 
 
-def build_block(splits: Splits, prior: Array, start: int, stop: int) -> Block:
-    """The weights of all splits for terms start..stop-1; prior: Beta parameters [5, 2]."""
+def build_block(splits: Splits, prior: Array, start: int, stop: int, scratch: Scratch | None = None) -> Block:
+    """The weights of all splits for terms start..stop-1; prior: Beta parameters [5, 2].
+
+    A block built in scratch memory is gone once the next one is built there.
+    """
     terms = enumerate_terms(splits, start, stop)
     settled, log_ways = terms.settled, terms.log_ways
     n1, n0 = splits.abstained, splits.not_abstained
@@ -209,33 +254,42 @@ def build_block(splits: Splits, prior: Array, start: int, stop: int) -> Block:
         return log_rising(float(total[theta]), settled[:, theta].sum(axis=1), steps)
 
     column, rest, pair_sum, is_wrong = _pair_factors(splits, rising, rising_sum)
-    made = log_convolve(column, rest) - pair_sum
+    log_pairs, pair_mean, pair_var = split_sums(column, rest)
+    made = log_pairs - pair_sum
     if splits.answered:
-        answered = np.broadcast_to(log_choices(splits.answered), (len(made), splits.answered + 1))
-        made_v = log_convolve(answered, made)
+        answered = np.tile(log_choices(splits.answered), (len(made), 1))
+        made_v, _, _ = split_sums(answered, made)
     else:
         answered, made_v = None, made
     alpha = log_choices(n1) + rising(A_PLUS, 1, n1) + rising(A_MINUS, 1, n1)[:, ::-1]
     beta = made_v + rising(A_PLUS, 0, n0) + rising(A_MINUS, 0, n0)[:, ::-1]
     gamma = rising(R, 1, n1 + n0) + rising(R, 0, n1 + n0)[:, ::-1]
     gamma = gamma - rising_sum(A_PLUS, n1 + n0) - rising_sum(A_MINUS, n1 + n0)[:, ::-1]
-    rows, columns = (slice(0, n0 + 1), slice(0, n1 + 1)) if len(alpha) > 1 else find_window(alpha[0], beta[0], gamma[0])
+    rows, columns = (
+        (slice(0, n0 + 1), slice(0, n1 + 1)) if len(alpha) > 1 else find_window(alpha[0], beta[0], gamma[0])
+    )
 
     base = log_ways + log_beta_ratio(prior, settled) - rising_sum(R, n1 + n0)[:, -1]
     beta = beta + (base - base.max())[:, None]  # the common part is huge for huge tables: keep it apart
     height, width = rows.stop - rows.start, columns.stop - columns.start
-    weight = beta[:, rows, None] + alpha[:, None, columns]
-    weight += sums_view(gamma, height, width, rows.start + columns.start)
+    alpha, beta = alpha[:, columns], beta[:, rows]
+    gamma = gamma[:, rows.start + columns.start : rows.stop + columns.stop - 1]
+    scratch = Scratch() if scratch is None else scratch
+    weight = scratch.array("weight", len(beta), beta.shape[1], alpha.shape[1])
+    np.add(beta[:, :, None], alpha[:, None], out=weight)
+    weight += sums_view(np.ascontiguousarray(gamma), *weight.shape[1:])
     peak = weight.max()
     weight -= peak
     np.exp(weight, out=weight)
     mass = weight.sum()
     weight /= mass
     first, stop = max(0, rows.start - splits.answered), min(rows.stop, splits.wrong + splits.right + 1)
-    pair_rows, _ = weighted_rows(column, rest, first, stop)
     given_v = None if answered is None else _answered_rows(answered, made, rows)
-    pairs = Pairs(pair_rows, pair_rows.sum(axis=2), first, is_wrong, given_v)
-    return Block(splits, prior + settled, weight, rows.start, columns.start, float(np.log(mass) + peak + base.max()), pairs)
+    pairs = Pairs(column, rest, pair_mean[:, first:stop], pair_var[:, first:stop], first, is_wrong, given_v)
+    log_total = float(np.log(mass) + peak + base.max())
+    return Block(
+        splits, prior + settled, weight, alpha, beta, gamma, rows.start, columns.start, log_total, pairs
+    )
 
 
 def _pair_factors(splits: Splits, rising, rising_sum) -> tuple[Array, Array, Array, bool]:
@@ -249,7 +303,7 @@ def _pair_factors(splits: Splits, rising, rising_sum) -> tuple[Array, Array, Arr
 
 def _answered_rows(log_answered: Array, log_made: Array, rows: slice) -> Array:
     """Weights of k4 given v for the v in the window, normalised: [E, V, answered + 1]."""
-    given, _ = weighted_rows(np.ascontiguousarray(log_answered), np.ascontiguousarray(log_made), rows.start, rows.stop)
+    given, _ = weighted_rows(log_answered, log_made, rows.start, rows.stop)
     given /= given.sum(axis=2, keepdims=True)
     return given
 

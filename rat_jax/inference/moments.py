@@ -61,11 +61,8 @@ def correctness_given_v(block: Block) -> Correctness:
     """Moments of the two theta_T given v: Beta moments given the split of v, averaged over the splits."""
     pairs, splits = block.pairs, block.splits
     n_pairs = splits.wrong + splits.right
-    w = pairs.first + np.arange(pairs.rows.shape[1])
-    column = np.arange(pairs.rows.shape[2])
-    powers = np.stack([column, column**2], axis=1).astype(np.float64)
-    first, second = np.moveaxis((pairs.rows @ powers) / pairs.total[:, :, None], 2, 0)
-    spread = np.maximum(second - first**2, 0.0)  # variance of the split given w
+    w = pairs.first + np.arange(pairs.mean.shape[1])
+    first, spread = pairs.mean, pairs.var
     right = w - first if pairs.is_wrong else first
     plus, minus = block.shape[:, T_PLUS, :, None], block.shape[:, T_MINUS, :, None]
     size1, size0 = plus.sum(axis=1) + w, minus.sum(axis=1) + n_pairs - w
@@ -83,7 +80,7 @@ def _mix_over_answered(block: Block, given_w: Correctness) -> Correctness:
     share = block.pairs.answered
     assert share is not None
     index = block.first_v + np.arange(share.shape[1])[:, None] - np.arange(share.shape[2]) - block.pairs.first
-    inside = np.clip(index, 0, block.pairs.rows.shape[1] - 1)  # out of range has weight zero
+    inside = np.clip(index, 0, block.pairs.mean.shape[1] - 1)  # out of range has weight zero
 
     def average(values: Array) -> Array:
         return np.einsum("evk,evk->ev", share, values)
@@ -119,9 +116,8 @@ class Cells:
     correct_cov: Array
 
 
-def block_moments(block: Block) -> Moments:
-    """Posterior moments within one block of the mixture."""
-    correct = correctness_given_v(block)
+def careful_moments(block: Block, correct: Correctness) -> Moments:
+    """Posterior moments within one block, cell by cell, for tables of any size."""
     terms, rows, columns = block.weight.shape
     step = max(1, SLAB_CELLS // (terms * columns))
     parts = []
@@ -153,7 +149,9 @@ def _cells(block: Block, correct: Correctness, slab: slice, mass: float) -> Cell
         var = abstain * answer
         var *= sums_view(1 / (size + 1), rows, columns)
         is_plus = theta_t == T_PLUS
-        return Arm(abstain, answer, var, correct.mean[is_plus][:, slab, None], correct.var[is_plus][:, slab, None])
+        return Arm(
+            abstain, answer, var, correct.mean[is_plus][:, slab, None], correct.var[is_plus][:, slab, None]
+        )
 
     minus = arm(A_MINUS, T_MINUS, n1 - u, n0 - v, a[:, A_MINUS] + b[:, A_MINUS] + n1 + n0 - s)
     plus = arm(A_PLUS, T_PLUS, u, v, a[:, A_PLUS] + b[:, A_PLUS] + s)

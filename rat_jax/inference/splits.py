@@ -17,7 +17,9 @@ LIMIT_BYTES = 512 * 2**20
 """Largest split tables the exact engine accepts for one data set, in bytes (about ten seconds of work on one core)."""
 
 BYTES_PER_CELL = 16  # a float64 weight and its running sum
-BYTES_PER_TERM = 64  # one split of the rows whose abstention label is missing: its indices, weights and base counts
+BYTES_PER_TERM = (
+    64  # one split of the rows whose abstention label is missing: its indices, weights and base counts
+)
 
 R, A_MINUS, A_PLUS, T_MINUS, T_PLUS = range(5)
 """Order of the five thetas, used for every array with an axis of length 5."""
@@ -81,7 +83,9 @@ def as_counts(counts: ArrayLike) -> NDArray[np.int64]:
         )
     whole = table.reshape(-1, 3, 3, 3).astype(np.int64)
     if np.any(whole != table.reshape(whole.shape)) or np.any(whole < 0):
-        raise ValueError("counts: expected whole numbers of rows, none negative; found a negative or fractional count")
+        raise ValueError(
+            "counts: expected whole numbers of rows, none negative; found a negative or fractional count"
+        )
     forbidden = np.flatnonzero(whole[:, :, 2, 2].sum(axis=1))
     if forbidden.size:
         raise ValueError(
@@ -94,9 +98,13 @@ def as_priors(priors: ArrayLike, batch: int) -> NDArray[np.float64]:
     """Beta parameters as float64 [B, 5, 2]; raises ValueError for a wrong shape or a parameter that is not positive."""
     values = np.asarray(priors, dtype=np.float64)
     if values.shape not in {(5, 2), (batch, 5, 2)}:
-        raise ValueError(f"priors: expected shape [5, 2] or [{batch}, 5, 2] (a and b per theta), found {values.shape}")
+        raise ValueError(
+            f"priors: expected shape [5, 2] or [{batch}, 5, 2] (a and b per theta), found {values.shape}"
+        )
     if not (np.all(np.isfinite(values)) and np.all(values > 0)):
-        raise ValueError("priors: expected positive finite Beta parameters; found one that is zero, negative or not finite")
+        raise ValueError(
+            "priors: expected positive finite Beta parameters; found one that is zero, negative or not finite"
+        )
     return np.broadcast_to(values, (batch, 5, 2))
 
 
@@ -145,7 +153,7 @@ def check_size(splits: Splits, data_set: int = 0, limit: int | None = None) -> N
         raise ExactTooLarge(
             f"The exact posterior of data set {data_set} needs {splits.bytes / 2**20:,.0f} MB of split tables; the limit is "
             f"{limit / 2**20:,.0f} MB. It has {splits.abstained:,} abstentions and {splits.not_abstained:,} answers without R, and "
-            f"{sum(splits.unsure):,} rows with T=0 without A. Use method=\"nuts\", which costs the same for any number of rows."
+            f'{sum(splits.unsure):,} rows with T=0 without A. Use method="nuts", which costs the same for any number of rows.'
         )
 
 
@@ -172,7 +180,9 @@ def enumerate_terms(splits: Splits, start: int = 0, stop: int | None = None) -> 
     add[:, A_PLUS] = np.stack([abstain1, arm1 - abstain1], axis=1)
     add[:, A_MINUS] = np.stack([abstain0, arm0 - abstain0], axis=1)
     add[:, T_PLUS, 1], add[:, T_MINUS, 1] = arm1 - abstain1, arm0 - abstain0
-    ways = log_choose(np.full_like(moved, free), moved) + log_choose(arm1, abstain1) + log_choose(arm0, abstain0)
+    ways = (
+        log_choose(np.full_like(moved, free), moved) + log_choose(arm1, abstain1) + log_choose(arm0, abstain0)
+    )
     return Terms(splits.settled + add, ways)
 
 
