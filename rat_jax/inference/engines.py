@@ -33,7 +33,9 @@ def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engin
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(f"method: {hint}expected one of {', '.join(map(repr, METHODS))}, found {method!r}")
     if method == "exact" and network != RAT:
-        raise ValueError(f"method 'exact' knows the model 'rat' only, found {network.name!r}; use method='nuts'")
+        raise ValueError(
+            f"method 'exact' knows the model 'rat' only, found {network.name!r}; use method='nuts'"
+        )
     if method == "auto":
         method = "exact" if network == RAT and is_applicable(pattern_counts(table)) else "nuts"
     return method, run_exact if method == "exact" else run_nuts

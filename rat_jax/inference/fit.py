@@ -100,7 +100,10 @@ def fit(
         "seed": seed,
         **vars(settings),
         "priors": describe(network, prior),
-        "policy": {"name": policy.name, "weights": dict(zip(network.state_names, policy.weights, strict=True))},
+        "policy": {
+            "name": policy.name,
+            "weights": dict(zip(network.state_names, policy.weights, strict=True)),
+        },
         "precision": draws.precision,
         "log_marginal_likelihood": None if draws.log_marginal is None else dict(draws.log_marginal),
         "unused_labels": [v for v in labels.variables if v not in network.levels],
@@ -151,7 +154,9 @@ def _posterior(
 ) -> Posterior:
     dims = ("system", "chain", "draw")
     sizes = dict(zip(dims[1:], draws.cells.shape[1:3], strict=True))
-    coords: dict[str, Any] = {"system": np.array(systems, dtype=str)} | {d: np.arange(n) for d, n in sizes.items()}
+    coords: dict[str, Any] = {"system": np.array(systems, dtype=str)} | {
+        d: np.arange(n) for d, n in sizes.items()
+    }
     extra = {p.name: dict(zip(p.dims, p.coords, strict=True)) for p in network.parameters}
     data = {
         name: xr.DataArray(

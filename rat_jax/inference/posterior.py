@@ -180,7 +180,11 @@ class Posterior:
     def __repr__(self) -> str:
         sizes = self.data.sizes
         uninformed = len(self.diagnostics.advice)
-        note = f" Not informed by the labels: {uninformed} of {len(self._table)} quantities." if uninformed else ""
+        note = (
+            f" Not informed by the labels: {uninformed} of {len(self._table)} quantities."
+            if uninformed
+            else ""
+        )
         return (
             f"<Posterior: model {self.model!r}, method {self.method!r}, {len(self.systems)} systems, "
             f"{sizes['chain']} x {sizes['draw']:,} draws. {self.diagnostics.verdict}{note}>"
@@ -304,10 +308,14 @@ def state_weights(
         array = np.array([float(weights(s)) for s in states])
     elif isinstance(weights, Mapping):
         if unknown := [k for k in weights if k not in names]:
-            raise ValueError(f"weights: unknown state {unknown[0]!r}; expected any of {', '.join(map(repr, names))}")
+            raise ValueError(
+                f"weights: unknown state {unknown[0]!r}; expected any of {', '.join(map(repr, names))}"
+            )
         array = np.array([float(weights.get(name, 0.0)) for name in names])
     else:
         array = np.asarray(weights.weights if isinstance(weights, Policy) else weights, float)
     if array.shape != (len(names),) or not np.isfinite(array).all():
-        raise ValueError(f"weights: expected {len(names)} finite numbers, one per state {names}, found {array!r}")
+        raise ValueError(
+            f"weights: expected {len(names)} finite numbers, one per state {names}, found {array!r}"
+        )
     return array

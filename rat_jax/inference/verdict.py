@@ -106,7 +106,13 @@ def judge_sampling(summary: pd.DataFrame, stats: Mapping[str, np.ndarray], max_d
         f"{diverging.sum():,} divergences."
     )
     return Sampling(
-        verdict, tuple(problems), float(worst), float(bulk), float(tail), int(diverging.sum()), float(saturated.max())
+        verdict,
+        tuple(problems),
+        float(worst),
+        float(bulk),
+        float(tail),
+        int(diverging.sum()),
+        float(saturated.max()),
     )
 
 
