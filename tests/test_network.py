@@ -138,9 +138,7 @@ def counts_frame(rows):
 
 
 def test_patterns_that_say_the_same_are_merged_and_silent_ones_dropped():
-    frame = counts_frame(
-        [("s", 1, 1, 0, 4), ("s", 1, 1, None, 3), ("s", None, None, None, 9), ("s", 0, 0, 1, 2)]
-    )
+    frame = counts_frame([("s", 1, 1, 0, 4), ("s", 1, 1, None, 3), ("s", None, None, None, 9), ("s", 0, 0, 1, 2)])
     table = count_table(RAT, frame)
     assert sorted(table.evidence.counts[0][: table.num_patterns]) == [2, 7]
     assert table.evidence.counts.shape == (1, 8)  # padded to a fixed size

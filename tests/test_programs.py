@@ -33,9 +33,7 @@ def patterns_of(network, limit=40, seed=0):
 
 
 def evidence_for(network, patterns, counts):
-    return Evidence(
-        allowed_states(network, patterns), allowed_readings(network, patterns), np.asarray(counts, float)
-    )
+    return Evidence(allowed_states(network, patterns), allowed_readings(network, patterns), np.asarray(counts, float))
 
 
 def brute_force(network, cells, pattern):
@@ -134,16 +132,14 @@ def test_expected_counts_equal_the_gradient_of_the_log_likelihood(network):
     evidence = evidence_for(network, patterns, counts)
     with jax.enable_x64(True):
         log_cells = np.log(random_cells(network))
-        gradient = jax.grad(lambda c: counts @ log_pattern_probabilities(network, c, evidence))(
-            jnp.asarray(log_cells)
-        )
+        gradient = jax.grad(lambda c: counts @ log_pattern_probabilities(network, c, evidence))(jnp.asarray(log_cells))
         assert expected_counts(network, log_cells, evidence) == pytest.approx(np.asarray(gradient), rel=1e-10)
 
 
 def test_no_underflow_where_a_state_is_all_but_impossible():
     log_cells = jnp.log(jnp.array([1e-30, 1.0, 0.5, 0.5, 1e-30, 1.0, 0.5, 0.5, 0.5, 0.5]))
     evidence = evidence_for(RAT, np.array([[0, -1, -1], [-1, 0, -1]], np.int8), [0, 3])
-    value, gradient = jax.value_and_grad(
-        lambda c: evidence.counts @ log_pattern_probabilities(RAT, c, evidence)
-    )(log_cells)
+    value, gradient = jax.value_and_grad(lambda c: evidence.counts @ log_pattern_probabilities(RAT, c, evidence))(
+        log_cells
+    )
     assert np.isfinite(value) and np.isfinite(gradient).all()

@@ -33,9 +33,7 @@ def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engin
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(f"method: {hint}expected one of {', '.join(map(repr, METHODS))}, found {method!r}")
     if method == "exact" and network != RAT:
-        raise ValueError(
-            f"method 'exact' knows the model 'rat' only, found {network.name!r}; use method='nuts'"
-        )
+        raise ValueError(f"method 'exact' knows the model 'rat' only, found {network.name!r}; use method='nuts'")
     if method == "auto":
         method = "exact" if network == RAT and is_applicable(pattern_counts(table)) else "nuts"
     return method, run_exact if method == "exact" else run_nuts
@@ -78,14 +76,10 @@ def run_exact(
     if progress is not None:
         progress(1, 1)
     log_marginal = dict(zip(table.systems, solved.log_marginal.tolist(), strict=True))
-    return Draws(
-        cells[:, None], {}, "float64", _exact_figures(network, policy, table.systems, solved), log_marginal
-    )
+    return Draws(cells[:, None], {}, "float64", _exact_figures(network, policy, table.systems, solved), log_marginal)
 
 
-def _exact_figures(
-    network: Network, policy: Policy, systems: tuple[str, ...], solved: ExactPosterior
-) -> pd.DataFrame:
+def _exact_figures(network: Network, policy: Policy, systems: tuple[str, ...], solved: ExactPosterior) -> pd.DataFrame:
     """Exact mean and sd by (system, quantity)."""
     weights = [network.event(q.of) for q in network.probabilities] + [np.array(policy.weights)]
     linear_mean, linear_var = solved.linear(np.array(weights))

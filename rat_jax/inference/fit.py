@@ -154,9 +154,7 @@ def _posterior(
 ) -> Posterior:
     dims = ("system", "chain", "draw")
     sizes = dict(zip(dims[1:], draws.cells.shape[1:3], strict=True))
-    coords: dict[str, Any] = {"system": np.array(systems, dtype=str)} | {
-        d: np.arange(n) for d, n in sizes.items()
-    }
+    coords: dict[str, Any] = {"system": np.array(systems, dtype=str)} | {d: np.arange(n) for d, n in sizes.items()}
     extra = {p.name: dict(zip(p.dims, p.coords, strict=True)) for p in network.parameters}
     data = {
         name: xr.DataArray(

@@ -62,9 +62,7 @@ def impute_draws(fit: Posterior, labels: Labels) -> xr.DataArray:
 
 def _names(fit: Posterior) -> list[str]:
     pipeline = set(fit.network.pipeline)
-    return [q.name for q in fit.network.probabilities if {v for v, _ in q.of} <= pipeline and not q.given] + [
-        "p_G"
-    ]
+    return [q.name for q in fit.network.probabilities if {v for v, _ in q.of} <= pipeline and not q.given] + ["p_G"]
 
 
 def _kinds_of_rows(fit: Posterior, labels: Labels) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
@@ -72,9 +70,7 @@ def _kinds_of_rows(fit: Posterior, labels: Labels) -> tuple[list[tuple[int, np.n
     for name in labels.systems:
         if name not in fit.systems:
             close = difflib.get_close_matches(name, fit.systems, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, fit.systems[:5]))}"
-            )
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, fit.systems[:5]))}"
             raise ValueError(f"system {name!r} is not in the posterior; {hint}")
     index = np.array([fit.systems.index(s) for s in labels.systems])[labels.system]
     rows = np.column_stack([index, row_data(fit.network, labels.codes, labels.variables)])

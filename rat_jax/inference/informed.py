@@ -122,9 +122,7 @@ class _Design:
         if self.is_prior(gradient):
             return 1.0
         total = np.sum((gradient @ self.belief.root) ** 2)
-        return float(
-            np.clip(np.sum((gradient @ self.left) ** 2) / max(total, np.finfo(float).tiny), 0.0, 1.0)
-        )
+        return float(np.clip(np.sum((gradient @ self.left) ** 2) / max(total, np.finfo(float).tiny), 0.0, 1.0))
 
     def is_prior(self, gradient: np.ndarray) -> bool:
         """Whether the quantity depends on nothing that any label depends on."""
@@ -141,9 +139,7 @@ class _Design:
         return self.share(gradient) <= LARGEST_SHARE
 
 
-def _gradients_shown(
-    network: Network, cells: np.ndarray, patterns: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
+def _gradients_shown(network: Network, cells: np.ndarray, patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Gradients of the conditional probabilities that the patterns show, scaled to length 1: [n, L]."""
     gradients = []
     for seen, name in sorted(_looks(network, patterns, weights)):

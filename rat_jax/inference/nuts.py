@@ -69,9 +69,7 @@ def sample(
 def _lanes(table: CountTable, concentration: np.ndarray, num_chains: int, precision: str) -> Data:
     """The data of every lane; only counts [lanes, P] differ between them."""
     counts = np.repeat(table.evidence.counts, num_chains, axis=0).astype(precision)
-    return jax.tree.map(
-        jnp.asarray, Data(table.evidence._replace(counts=counts), concentration.astype(precision))
-    )
+    return jax.tree.map(jnp.asarray, Data(table.evidence._replace(counts=counts), concentration.astype(precision)))
 
 
 def _keys(systems: tuple[str, ...], seed: int, num_chains: int) -> Array:

@@ -180,11 +180,7 @@ class Posterior:
     def __repr__(self) -> str:
         sizes = self.data.sizes
         uninformed = len(self.diagnostics.advice)
-        note = (
-            f" Not informed by the labels: {uninformed} of {len(self._table)} quantities."
-            if uninformed
-            else ""
-        )
+        note = f" Not informed by the labels: {uninformed} of {len(self._table)} quantities." if uninformed else ""
         return (
             f"<Posterior: model {self.model!r}, method {self.method!r}, {len(self.systems)} systems, "
             f"{sizes['chain']} x {sizes['draw']:,} draws. {self.diagnostics.verdict}{note}>"
@@ -238,10 +234,10 @@ class Posterior:
         scalar: dict[str, Callable[[np.ndarray], np.ndarray]] = {}
         for name, function in functions(self.network, self.policy).items():
             array = self.data[name]
-            shape = array.shape[3:]
+            num_dims = array.ndim - 3
             coords = tuple(tuple(map(str, array[d].values)) for d in array.dims[3:])
             for i, element in enumerate(element_names(name, coords)):
-                scalar[element] = lambda c, f=function, i=i, n=len(shape): (
+                scalar[element] = lambda c, f=function, i=i, n=num_dims: (
                     f(c) if n == 0 else f(c).reshape(*c.shape[:-1], -1)[..., i]
                 )
         return scalar
@@ -308,14 +304,10 @@ def state_weights(
         array = np.array([float(weights(s)) for s in states])
     elif isinstance(weights, Mapping):
         if unknown := [k for k in weights if k not in names]:
-            raise ValueError(
-                f"weights: unknown state {unknown[0]!r}; expected any of {', '.join(map(repr, names))}"
-            )
+            raise ValueError(f"weights: unknown state {unknown[0]!r}; expected any of {', '.join(map(repr, names))}")
         array = np.array([float(weights.get(name, 0.0)) for name in names])
     else:
         array = np.asarray(weights.weights if isinstance(weights, Policy) else weights, float)
     if array.shape != (len(names),) or not np.isfinite(array).all():
-        raise ValueError(
-            f"weights: expected {len(names)} finite numbers, one per state {names}, found {array!r}"
-        )
+        raise ValueError(f"weights: expected {len(names)} finite numbers, one per state {names}, found {array!r}")
     return array

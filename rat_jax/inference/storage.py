@@ -34,9 +34,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, xr.Dataset], dict[str,
     try:
         tree = xr.load_datatree(path, engine="h5netcdf")
     except Exception as error:
-        raise ValueError(
-            f"{path}: expected a netCDF file written by Posterior.save; cannot read it"
-        ) from error
+        raise ValueError(f"{path}: expected a netCDF file written by Posterior.save; cannot read it") from error
     if tree.attrs.get("format") != FORMAT:
         found = tree.attrs.get("format", "no format mark")
         raise ValueError(f"{path}: expected a posterior saved by rat_jax ({FORMAT!r}), found {found!r}")

@@ -57,9 +57,7 @@ class Diagnostics:
             "min_ess_tail": self.min_ess_tail,
             "divergences": self.divergences,
             "saturated": self.saturated,
-            "not_informed": [
-                {"system": s, "quantity": q, "advice": text} for (s, q), text in self.advice.items()
-            ],
+            "not_informed": [{"system": s, "quantity": q, "advice": text} for (s, q), text in self.advice.items()],
         }
 
 
@@ -78,9 +76,7 @@ class Sampling:
 
 def exact_sampling(num_draws: int) -> Sampling:
     """The verdict on exact draws: nothing to diagnose."""
-    return Sampling(
-        "Exact: independent draws from the exact posterior.", (), None, float(num_draws), float(num_draws)
-    )
+    return Sampling("Exact: independent draws from the exact posterior.", (), None, float(num_draws), float(num_draws))
 
 
 def judge_sampling(summary: pd.DataFrame, stats: Mapping[str, np.ndarray], max_depth: int) -> Sampling:
@@ -102,8 +98,7 @@ def judge_sampling(summary: pd.DataFrame, stats: Mapping[str, np.ndarray], max_d
     worst, bulk, tail = summary["r_hat"].max(), summary["ess_bulk"].min(), summary["ess_tail"].min()
     lead = "Sampling can be trusted" if not problems else "SAMPLING CANNOT BE TRUSTED"
     verdict = (
-        f"{lead}: largest R-hat {worst:.3f}, smallest ESS {min(bulk, tail):,.0f}, "
-        f"{diverging.sum():,} divergences."
+        f"{lead}: largest R-hat {worst:.3f}, smallest ESS {min(bulk, tail):,.0f}, {diverging.sum():,} divergences."
     )
     return Sampling(
         verdict,

@@ -132,9 +132,7 @@ class Network:
         for i, table in enumerate(self.tables):
             known = {v for earlier in self.tables[:i] if not earlier.measures for v in earlier.variables}
             if late := set(table.parents) - known:
-                raise ValueError(
-                    f"network {self.name!r}: parents {sorted(late)} of {table.name} are not earlier"
-                )
+                raise ValueError(f"network {self.name!r}: parents {sorted(late)} of {table.name} are not earlier")
 
     # -- variables and states -------------------------------------------------------------------
     @cached_property
@@ -155,11 +153,7 @@ class Network:
     def states(self) -> np.ndarray:
         """Codes of the feasible joint states, int8 [J, pipeline variables], in lexicographic order."""
         ranges = [range(self.levels[v]) for v in self.pipeline]
-        feasible = [
-            s
-            for s in itertools.product(*ranges)
-            if self.is_possible(dict(zip(self.pipeline, s, strict=True)))
-        ]
+        feasible = [s for s in itertools.product(*ranges) if self.is_possible(dict(zip(self.pipeline, s, strict=True)))]
         return np.array(feasible, dtype=np.int8)
 
     @cached_property
@@ -189,9 +183,7 @@ class Network:
         if any(len(self._outcomes_of(table, c, outcomes)) != len(outcomes) for c in rows):
             raise ValueError(f"table {table.name}: a row must be forced or allow every outcome")
         if table.row_names and len(table.row_names) != len(rows):
-            raise ValueError(
-                f"table {table.name}: {len(rows)} free rows but {len(table.row_names)} row names"
-            )
+            raise ValueError(f"table {table.name}: {len(rows)} free rows but {len(table.row_names)} row names")
         return Layout(tuple(rows), tuple(outcomes), offset)
 
     def _outcomes_of(self, table: Table, row: tuple[int, ...], outcomes: Sequence[tuple[int, ...]]) -> list:
@@ -256,9 +248,7 @@ class Network:
 
     def _row_labels(self, parents: tuple[str, ...], rows: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
         telling = [i for i in range(len(parents)) if len({row[i] for row in rows}) > 1]
-        return tuple(
-            self._label(tuple(parents[i] for i in telling), tuple(r[i] for i in telling)) for r in rows
-        )
+        return tuple(self._label(tuple(parents[i] for i in telling), tuple(r[i] for i in telling)) for r in rows)
 
     def _label(self, names: tuple[str, ...], codes: tuple[int, ...]) -> str:
         levels = {v.name: v.levels for v in self.variables}
@@ -269,9 +259,7 @@ class Network:
     @cached_property
     def policy(self) -> Policy:
         """The default policy G: weight 1 on every state that one of `policy_events` describes."""
-        met = [
-            any(all(s[v] == c for v, c in event) for event in self.policy_events) for s in self._state_dicts()
-        ]
+        met = [any(all(s[v] == c for v, c in event) for event in self.policy_events) for s in self._state_dicts()]
         return Policy("G", tuple(float(m) for m in met))
 
     @cached_property

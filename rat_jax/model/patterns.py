@@ -110,9 +110,7 @@ def _check(network: Network, codes: np.ndarray) -> None:
             )
     for code in codes[~allowed_states(network, codes).any(axis=1)]:
         seen = ", ".join(f"{n}={c}" for n, c in zip(names, code, strict=True) if c >= 0)
-        raise ValueError(
-            f"labels {seen} cannot occur together under model {network.name!r}; correct those rows"
-        )
+        raise ValueError(f"labels {seen} cannot occur together under model {network.name!r}; correct those rows")
 
 
 def _padded(network: Network, codes: np.ndarray, counts: np.ndarray) -> Evidence:

@@ -36,9 +36,7 @@ class Priors(Mapping[str, tuple[float, ...]]):
     Source: the paper's section 3 places uniform priors on all parameters.
     """
 
-    def __init__(
-        self, values: Mapping[str, Sequence[float]] | None = None, /, **named: Sequence[float]
-    ) -> None:
+    def __init__(self, values: Mapping[str, Sequence[float]] | None = None, /, **named: Sequence[float]) -> None:
         given = {**(values or {}), **named}
         self._values = MappingProxyType({name: _checked(name, value) for name, value in given.items()})
 

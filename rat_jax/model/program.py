@@ -103,9 +103,7 @@ def _given(network: Network, concentration: Array | None) -> Array:
 
 def _in_order(network: Network) -> list[tuple[str, Table, tuple[str, ...]]]:
     """Each variable with its table and the variables of the same table that come before it."""
-    return [
-        (v, table, table.variables[:k]) for table in network.tables for k, v in enumerate(table.variables)
-    ]
+    return [(v, table, table.variables[:k]) for table in network.tables for k, v in enumerate(table.variables)]
 
 
 def _dense(network: Network, cells: Array, table: Table, name: str, given: tuple[str, ...]) -> Array:
