@@ -60,7 +60,7 @@ print(fit.diagnostics.verdict)
 
 # %%
 summary = fit.summary()
-summary.loc[(slice(None), ["p_T", "p_G"]), ["mean", "sd", "q2.5", "q97.5"]]
+summary.query("quantity in ['p_T', 'p_G']")[["mean", "sd", "q2.5", "q97.5"]]
 
 # %%
 axes = rat.plot_forest(fit, quantities=("p_G", "p_T", "p_A", "p_R"))
@@ -112,7 +112,7 @@ table["R"] = table["R"].astype("Int64")
 table.loc[table.index % 3 == 0, "R"] = pd.NA
 gaps = rat.read_labels(table)
 guesses = rat.impute(rat.fit(gaps, seed=0), gaps)
-guesses.head(6)
+guesses[table["R"].isna()].head(6)
 
 # %% [markdown]
 # ## Keep it
