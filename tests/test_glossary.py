@@ -39,9 +39,7 @@ def cell(state: tuple[int, int, int], theta: np.ndarray) -> np.ndarray:
     theta_r, a_minus, a_plus, t_minus, t_plus = theta.T
     abstains = a_plus if r else a_minus
     correct = (t_plus if r else t_minus) * (1 - a)
-    return (
-        (theta_r if r else 1 - theta_r) * (abstains if a else 1 - abstains) * (correct if t else 1 - correct)
-    )
+    return (theta_r if r else 1 - theta_r) * (abstains if a else 1 - abstains) * (correct if t else 1 - correct)
 
 
 def posterior(rows: list) -> tuple[dict[str, tuple[float, float]], float]:
@@ -51,9 +49,7 @@ def posterior(rows: list) -> tuple[dict[str, tuple[float, float]], float]:
     cells = {state: cell(state, nodes) for state in states}
 
     def allowed(row: tuple) -> list[tuple[int, int, int]]:
-        return [
-            s for s in states if all(seen is None or seen == code for seen, code in zip(row, s, strict=True))
-        ]
+        return [s for s in states if all(seen is None or seen == code for seen, code in zip(row, s, strict=True))]
 
     likelihood = np.prod([sum(cells[s] for s in allowed(row)) for row in rows], axis=0)
     weight = weights * likelihood / np.sum(weights * likelihood)
@@ -73,9 +69,7 @@ def printed(section: str) -> dict[str, tuple[Fraction, float, float]]:
     """Fraction, mean and sd that a section of the glossary prints for each quantity."""
     text = GLOSSARY.split(f"## {section}")[1].split("\n## ")[0]
     row = re.compile(r"^\| `(\w+)` .*\| (\d+)/(\d+) = (\d\.\d{4}) \| (\d\.\d{4}) \|$", re.MULTILINE)
-    return {
-        name: (Fraction(int(a), int(b)), float(mean), float(sd)) for name, a, b, mean, sd in row.findall(text)
-    }
+    return {name: (Fraction(int(a), int(b)), float(mean), float(sd)) for name, a, b, mean, sd in row.findall(text)}
 
 
 def fit_exactly(rows: list) -> rat.Posterior:

@@ -24,9 +24,7 @@ def blocks(language: str) -> list[str]:
 
 def commands() -> list[str]:
     """Every `rat-jax` command line of the README's shell blocks, without the installation before it."""
-    lines = [
-        part.strip() for block in blocks("bash") for line in block.splitlines() for part in line.split("&&")
-    ]
+    lines = [part.strip() for block in blocks("bash") for line in block.splitlines() for part in line.split("&&")]
     return [line for line in lines if line.startswith("rat-jax ")]
 
 
