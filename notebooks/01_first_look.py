@@ -19,9 +19,9 @@
 # in its place and run it again.
 
 # %%
+# %matplotlib inline
 from importlib.resources import files
 
-import matplotlib.pyplot as plt
 import pandas as pd
 
 import rat_jax as rat
@@ -63,18 +63,16 @@ summary = fit.summary()
 summary.query("quantity in ['p_T', 'p_G']")[["mean", "sd", "q2.5", "q97.5"]]
 
 # %%
-axes = rat.plot_forest(fit, quantities=("p_G", "p_T", "p_A", "p_R"))
-plt.show()
+rat.plot_forest(fit, quantities=("p_G", "p_T", "p_A", "p_R")).figure
 
 # %% [markdown]
 # ## Which part fails?
 #
-# Left: a good system declines often when retrieval failed and seldom when it did not. Right: how
-# much an answer gains from support.
+# A good system declines often when retrieval failed and seldom when it did not. The other pair shows
+# how much an answer gains from support.
 
 # %%
-axes = rat.plot_systems(fit)
-plt.show()
+rat.plot_systems(fit).flat[0].figure
 
 # %%
 thetas = ["theta_R", "theta_A_minus", "theta_A_plus", "theta_T_minus", "theta_T_plus"]
