@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "rat_jax"
 
 # A room imports only from rooms earlier in this list.
-ROOMS = ["labels", "model", "inference", "studies", "report", "cli", "__init__"]
+ROOMS = ["labels", "model", "inference", "studies", "report", "cli", "__main__", "__init__"]
 
 # Third parties so heavy, or so seldom needed, that they are imported where they are used. Drawing is what
 # the report room does, so it may load matplotlib at once.
