@@ -10,11 +10,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rat_jax.inference.mixture import Block, Scratch
+from rat_jax.inference.mixture import Block
+from rat_jax.inference.split_rows import Scratch, SplitRows
 from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+
+DRAWS_AT_ONCE = 4096
+"""Draws whose gammas are made together, so that they stay in cache."""
 
 
 def draw_thetas(
@@ -45,96 +49,113 @@ def draw_thetas(
 def draw_betas(shape: Array, rng: np.random.Generator, scratch: Scratch) -> Array:
     """Independent Beta(shape[j, 0, d], shape[j, 1, d]) draws [J, D], as ratios of gamma variables.
 
-    Gammas by Marsaglia and Tsang (ACM TOMS 26, 2000): (1 + c x)^3 with x normal, accepted with a probability close to one.
+    Gammas by Marsaglia and Tsang (ACM TOMS 26, 2000): (1 + c x)^3 with x normal, accepted with a probability near one.
     All gammas of a draw are accepted or refused together by one uniform number; refused draws are made anew by NumPy.
     """
     thetas, _, num_draws = shape.shape
-    d, cubed, bound = (scratch.array(name, *shape.shape) for name in ("d", "cubed", "bound"))
-    x = rng.standard_normal(out=scratch.array("normal", *shape.shape))
-    accept = rng.random(num_draws)
-    np.subtract(shape, 1 / 3, out=d)
-    y = np.multiply(d, 9.0, out=scratch.array("y", *shape.shape))
-    with np.errstate(invalid="ignore", divide="ignore"):  # shapes below a third: refused below
-        np.sqrt(y, out=y)
-        np.divide(x, y, out=y)
-    np.add(y, 1.0, out=cubed)
-    np.multiply(cubed, cubed, out=bound)
-    cubed *= bound
-    # the log of the acceptance probability is at least -(3/4) d y^4 / (1 - |y|): the series of log(1 + y), term by term
-    np.abs(y, out=bound)
-    np.subtract(1.0, bound, out=bound)
-    np.maximum(bound, 1e-3, out=bound)
-    np.multiply(y, y, out=x)
-    np.multiply(x, x, out=x)
-    x *= d
-    x /= bound
-    loss = x.reshape(-1, num_draws).sum(axis=0)
-    unsure = np.flatnonzero(~(accept < 1 - 0.75 * loss))
-    gammas = np.multiply(d, cubed, out=cubed)
-    total = np.add(
-        gammas[:, 0], gammas[:, 1], out=bound.reshape(-1)[: thetas * num_draws].reshape(thetas, num_draws)
-    )
-    result = np.divide(gammas[:, 0], total, out=total)
-    refused = unsure[~_accepted(d[..., unsure], y[..., unsure], shape[..., unsure], accept[unsure])]
+    result = np.empty((thetas, num_draws))
+    normal, accept = np.empty((thetas, 2, 0)), np.empty(0)
+    unsure = np.empty(0, dtype=np.int64)
+    for start in range(0, num_draws, DRAWS_AT_ONCE):
+        part = slice(start, start + DRAWS_AT_ONCE)
+        found, x, threshold = _propose_betas(shape[:, :, part], rng, scratch, result[:, part])
+        unsure = np.concatenate([unsure, found + start])
+        normal, accept = np.concatenate([normal, x], axis=2), np.concatenate([accept, threshold])
+    refused = unsure[~_accepted(shape[:, :, unsure], normal, accept)]
     result[:, refused] = rng.beta(shape[:, 0, refused], shape[:, 1, refused])
     return result
 
 
-def _accepted(d: Array, y: Array, shape: Array, accept: Array) -> NDArray[np.bool_]:
+def _propose_betas(
+    shape: Array, rng: np.random.Generator, scratch: Scratch, result: Array
+) -> tuple[Index, Array, Array]:
+    """Fill result [J, D] with proposals; returns the draws that need the exact test, their (c x) [J, 2, n] and uniforms [n]."""
+    d, y, power, bound = (scratch.array(name, *shape.shape) for name in ("d", "y", "power", "bound"))
+    rng.standard_normal(out=y)
+    accept = rng.random(shape.shape[2])
+    np.subtract(shape, 1 / 3, out=d)
+    np.multiply(d, 9.0, out=power)
+    with np.errstate(invalid="ignore", divide="ignore"):  # shapes below a third: refused by the exact test
+        np.sqrt(power, out=power)
+        y /= power
+    # the log of the acceptance probability is at least -(3/4) d y^4 / (1 - |y|): the series of log(1 + y), term by term
+    np.abs(y, out=bound)
+    np.subtract(1.0, bound, out=bound)
+    np.maximum(bound, 1e-3, out=bound)
+    np.multiply(y, y, out=power)
+    power *= power
+    power *= d
+    power /= bound
+    unsure = np.flatnonzero(~(accept < 1 - 0.75 * power.sum(axis=(0, 1))))
+    np.add(y, 1.0, out=bound)
+    np.multiply(bound, bound, out=power)
+    power *= bound
+    power *= d
+    np.add(power[:, 0], power[:, 1], out=bound[:, 0])
+    np.divide(power[:, 0], bound[:, 0], out=result)
+    return unsure, y[:, :, unsure], accept[unsure]
+
+
+def _accepted(shape: Array, y: Array, accept: Array) -> NDArray[np.bool_]:
     """Which draws the exact test accepts; draws with a shape below one, where the method does not hold, are refused."""
     holds = np.all((shape >= 1) & (y > -1), axis=(0, 1))
-    y = np.where(holds, y, 0.0)
+    y, d = np.where(holds, y, 0.0), shape - 1 / 3
     log_accept = d * (4.5 * y * y + 1 - (1 + y) ** 3 + 3 * np.log1p(y))
-    with np.errstate(divide="ignore"):
-        return holds & (np.log(accept) < log_accept.sum(axis=(0, 1)))
+    return holds & (np.log(np.maximum(accept, 1e-300)) < log_accept.sum(axis=(0, 1)))
 
 
 def _draw_cells(
     block: Block, num_draws: int, rng: np.random.Generator, scratch: Scratch
 ) -> tuple[Index, Index, Index]:
-    """Terms, v and u of the draws, each [D], sorted by term and v."""
-    terms, rows, columns = block.weight.shape
-    flat = block.weight.reshape(terms * rows, columns)
-    by_row = np.cumsum(flat.sum(axis=1))
+    """Terms, v and u of the draws, each [D], sorted by term and v; terms [1] where there is only one."""
+    terms, rows, _ = block.given_v.shape
+    by_row = np.cumsum(block.by_v)
     # sorted uniforms: the spacings of exponentials (Devroye, Non-Uniform Random Variate Generation, section V.2)
     arrival = np.cumsum(rng.standard_exponential(num_draws + 1))
-    row = np.searchsorted(by_row, arrival[:-1] * (by_row[-1] / arrival[-1]), side="right")
-    np.minimum(row, terms * rows - 1, out=row)
-    column = _draw_in_rows(flat, row, rng, scratch)
-    if terms == 1:
-        return np.zeros(1, dtype=np.int64), row + block.first_v, column + block.first_u
-    return row // rows, row % rows + block.first_v, column + block.first_u
+    flat = np.searchsorted(by_row, arrival[:-1] * (by_row[-1] / arrival[-1]), side="right")
+    np.minimum(flat, terms * rows - 1, out=flat)
+    term, row = (flat // rows, flat % rows) if terms > 1 else (np.zeros(1, dtype=np.int64), flat)
+    u = _draw_columns(block.given_v, term, row, rng, scratch, in_order=True)
+    return term, row + block.first_v, u + block.first_u
 
 
-def _draw_in_rows(weight: Array, row: Index, rng: np.random.Generator, scratch: Scratch) -> Index:
-    """For each draw a column of the given row of unnormalised weights [rows, columns]; row must be sorted."""
-    new = np.empty(row.size, dtype=bool)
-    new[0], new[1:] = True, row[1:] != row[:-1]
-    used, place = row[new], np.cumsum(new) - 1
-    running = np.cumsum(weight[used], axis=1, out=scratch.array("running", used.size, weight.shape[1]))
-    running *= (1 / running[:, -1])[:, None]
-    running += np.arange(used.size)[:, None]
-    found = np.searchsorted(running.reshape(-1), place + rng.random(row.size), side="right")
-    found -= place * weight.shape[1]
-    return np.clip(found, 0, weight.shape[1] - 1, out=found)
+def _draw_columns(
+    splits: SplitRows, term: Index, row: Index, rng: np.random.Generator, scratch: Scratch, *, in_order: bool = False
+) -> Index:
+    """For each draw a column, with the weights of its term and row: the inverse of the row's running sum.
+
+    in_order: draws are sorted by term and row, and may be exchanged among those of the same row (faster).
+    """
+    _, rows, columns = splits.shape
+    flat = term * rows + row
+    order = None if in_order or np.all(flat[1:] >= flat[:-1]) else np.argsort(flat)
+    ordered = flat if order is None else flat[order]
+    new = np.empty(flat.size, dtype=bool)
+    new[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    place = np.cumsum(new) - 1
+    used = ordered[new]
+    weight = splits.rows_at(used // rows, used % rows, scratch)
+    running = np.cumsum(weight, out=scratch.array("running", weight.size))
+    ends = np.concatenate([[0.0], running[columns - 1 :: columns]])
+    target = ends[place] + rng.random(flat.size) * np.diff(ends)[place]
+    if in_order:
+        target.sort()
+    column = np.searchsorted(running, target, side="right") - place * columns
+    np.clip(column, 0, columns - 1, out=column)  # rounding may step over the end of a row
+    if order is None:
+        return column
+    back = np.empty_like(column)
+    back[order] = column
+    return back
 
 
 def _draw_pairs(
     block: Block, term: Index, v: Index, rng: np.random.Generator, scratch: Scratch
 ) -> tuple[Index, Index]:
-    """Wrong and right answers with R=1 given v, each [D]; term and v sorted."""
+    """Wrong and right answers with R=1 given v, each [D]."""
     pairs, w = block.pairs, v
     if pairs.answered is not None:
-        terms, rows, columns = pairs.answered.shape
-        answered = pairs.answered.reshape(terms * rows, columns)
-        w = v - _draw_in_rows(answered, term * rows + v - block.first_v, rng, scratch)
-    start, stop = int(w.min()), int(w.max()) + 1
-    weight = pairs.rows(start, stop)
-    row = term * (stop - start) + w - start
-    weight = weight.reshape(-1, weight.shape[2])
-    if pairs.answered is None:
-        column = _draw_in_rows(weight, row, rng, scratch)
-    else:
-        order, column = np.argsort(row), np.empty_like(row)
-        column[order] = _draw_in_rows(weight, row[order], rng, scratch)
+        w = v - _draw_columns(pairs.answered, term, v, rng, scratch)
+    column = _draw_columns(pairs.splits, term, w, rng, scratch)
     return (column, w - column) if pairs.is_wrong else (w - column, column)

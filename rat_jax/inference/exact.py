@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rat_jax.inference.draws import draw_thetas
-from rat_jax.inference.mixture import NEGLIGIBLE, Scratch, build_block, term_ranges
+from rat_jax.inference.mixture import NEGLIGIBLE, build_block, term_ranges
 from rat_jax.inference.moments import Moments, combine
 from rat_jax.inference.row_moments import block_moments
+from rat_jax.inference.split_rows import Scratch
 from rat_jax.inference.splits import (
     LIMIT_BYTES,
     ExactTooLarge,
@@ -165,10 +166,10 @@ def _solve_one(
     ranges = term_ranges(splits)
     totals, parts, block = np.empty(len(ranges)), [], None
     for index, (start, stop) in enumerate(ranges):
-        block = build_block(splits, prior, start, stop, scratch)
+        block = build_block(splits, prior, start, stop)
         totals[index] = block.log_total
         if block.log_total > totals[: index + 1].max() - NEGLIGIBLE:
-            parts.append((block.log_total, block_moments(block, scratch)))
+            parts.append((block.log_total, block_moments(block)))
     peak = totals.max()
     share = np.exp(totals - peak)
     moments = combine((float(np.exp(log_total - peak)), m) for log_total, m in parts)
@@ -195,7 +196,7 @@ def _draw_from_blocks(
     for (start, stop), where in zip(ranges, place, strict=True):
         if where.size:
             draws[where] = draw_thetas(
-                build_block(splits, prior, start, stop, scratch), where.size, rng, scratch
+                build_block(splits, prior, start, stop), where.size, rng, scratch
             )
 
 

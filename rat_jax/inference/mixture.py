@@ -17,72 +17,50 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from rat_jax.inference.split_rows import SplitRows
 from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R, Splits, enumerate_terms
 
 Array = NDArray[np.float64]
 
 CELLS_AT_ONCE = 1 << 20
-"""Cells of the split tables built together when there are many terms; bounds memory, changes no result."""
+"""Cells of the tables in one block of terms; bounds memory, changes no result."""
 
 NEGLIGIBLE = 46.1  # exp(-46.1) < 1e-20, the largest share of the mass that a window may leave out
-SAFE_RANGE = 600.0  # products of two sequences whose log ranges sum to less cannot underflow
 TABLED = 8192  # arguments for which running sums of logs are kept
-
-
-class Scratch:
-    """Memory that one thread uses again and again: touching fresh pages costs more than the arithmetic done in them."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[str, Array] = {}
-
-    def array(self, name: str, *shape: int) -> Array:
-        """An uninitialised array; it overwrites the one of the same name."""
-        size = int(np.prod(shape))
-        if name not in self._buffers or self._buffers[name].size < size:
-            self._buffers[name] = np.empty(size)
-        return self._buffers[name][:size].reshape(shape)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """How w = wrong + right answers with R=1 splits into the two, per term E.
+    """How w = wrong + right answers with R=1 splits into the two, and v into w and the answers without T.
 
-    column is the smaller kind: the number of wrong (is_wrong) or right answers with R=1. Split weights are the product of
-    exp(log_column[e, k]) and exp(log_rest[e, w - k]). mean, var: moments of column given w, [E, W], for w = first ..
-    first + W - 1. answered: weights [E, V, answered + 1] of k4 given v, or None when there are none.
+    column is the smaller kind: the number of wrong (is_wrong) or right answers with R=1. splits: weights of column given w.
+    mean, var: moments of column given w, [E, W]. answered: weights of k4 given v = w + k4, or None when there are none.
     """
 
-    log_column: Array
-    log_rest: Array
+    splits: SplitRows
     mean: Array
     var: Array
-    first: int
     is_wrong: bool
-    answered: Array | None
-
-    def rows(self, start: int, stop: int) -> Array:
-        """Unnormalised weights [E, stop - start, K + 1] of the column's values for w = start .. stop - 1."""
-        return weighted_rows(self.log_column, self.log_rest, start, stop)[0]
+    answered: SplitRows | None
 
 
 @dataclass(frozen=True)
 class Block:
-    """The mixture for some terms E of one data set: weights over (v, u) and everything that depends on them.
+    """The mixture for some terms E of one data set.
 
-    weight: [E, V, U], sums to one; v = first_v + row, u = first_u + column. alpha [E, U], beta [E, V] and gamma [E, V + U - 1]:
-    its log factors, up to a constant. log_total: log of the weights' sum before normalising, on the scale of the marginal
-    likelihood. shape: [E, 5, 2], Beta parameters with the settled rows counted.
+    shape: [E, 5, 2], Beta parameters with the settled rows counted. log_total: log of the sum of all weights, on the scale of
+    the marginal likelihood. by_v: [E, V], share of each v = first_v + row; given_v: weights of u = first_u + column given v.
+    beta: [E, V], the log factor of v; the weight of a cell is exp(beta) times that of given_v, up to a constant.
     """
 
     splits: Splits
     shape: Array
-    weight: Array
-    alpha: Array
+    log_total: float
+    by_v: Array
     beta: Array
-    gamma: Array
+    given_v: SplitRows
     first_v: int
     first_u: int
-    log_total: float
     pairs: Pairs
 
 
@@ -146,72 +124,6 @@ def _stirling(z: Array) -> Array:
     return (1 / 12 - x * (1 / 360 - x * (1 / 1260 - x * (1 / 1680 - x * (1 / 1188 - x * 691 / 360360))))) / z
 
 
-def sums_view(values: Array, rows: int, columns: int, first: int = 0) -> Array:
-    """values[e, first + i + j] as a view [E, rows, columns]; values must be contiguous."""
-    terms, length = values.shape
-    if first < 0 or first + rows + columns - 1 > length:
-        raise ValueError(f"sums_view: {rows} x {columns} from {first} does not fit in {length}")
-    return np.ndarray((terms, rows, columns), values.dtype, values, 8 * first, (8 * length, 8, 8))
-
-
-def differences_view(values: Array, rows: int, columns: int, first: int) -> Array:
-    """values[e, first + i - j] as a view [E, rows, columns]; values must be contiguous."""
-    terms, length = values.shape
-    if first - (columns - 1) < 0 or first + rows > length:
-        raise ValueError(f"differences_view: {rows} x {columns} from {first} does not fit in {length}")
-    return np.ndarray((terms, rows, columns), values.dtype, values, 8 * first, (8 * length, 8, -8))
-
-
-def _spread(values: Array) -> float:
-    return float(values.max() - values.min())
-
-
-def weighted_rows(log_column: Array, log_rest: Array, first: int, stop: int) -> tuple[Array, Array]:
-    """exp(log_column[k] + log_rest[w - k]) for w = first..stop-1, scaled: ([E, W, K + 1], log scale [E, W]).
-
-    Impossible splits have weight zero. Where the logs range too far for plain products each row gets its own scale.
-    """
-    columns, rest = log_column.shape[1], log_rest.shape[1]
-    blank = np.full((log_rest.shape[0], columns - 1), -np.inf)
-    padded = np.concatenate([blank, log_rest, blank], axis=1)
-    if _spread(log_column) + _spread(log_rest) < SAFE_RANGE:
-        top, peak = log_column.max(axis=1), log_rest.max(axis=1)
-        left, right = np.exp(log_column - top[:, None]), np.exp(padded - peak[:, None])
-        rows = left[:, None, :] * differences_view(right, stop - first, columns, first + columns - 1)
-        return rows, np.broadcast_to((top + peak)[:, None], rows.shape[:2])
-    logs = log_column[:, None, :] + differences_view(padded, stop - first, columns, first + columns - 1)
-    scale = logs.max(axis=2)
-    return np.exp(logs - scale[:, :, None], out=logs), scale
-
-
-def split_sums(log_column: Array, log_rest: Array) -> tuple[Array, Array, Array]:
-    """Log of the convolution of exp(log_column) with exp(log_rest), and mean and variance of the column index k in each sum.
-
-    All [E, K + M + 1].
-    """
-    columns, length = log_column.shape[1], log_column.shape[1] + log_rest.shape[1] - 1
-    k = np.arange(columns)
-    if len(log_column) == 1 and _spread(log_column) + _spread(log_rest) < SAFE_RANGE:
-        top, peak = log_column.max(), log_rest.max()
-        left, right = np.exp(log_column[0] - top), np.exp(log_rest[0] - peak)
-        total, first, second = (np.convolve(x, right)[None] for x in (left, left * k, left * (k * k)))
-        return np.log(total) + (top + peak), *_mean_var(total, first, second)
-    step = max(1, CELLS_AT_ONCE // (columns * len(log_column)))
-    powers = np.stack([np.ones(columns), k, k * k], axis=1)
-    pieces = []
-    for start in range(0, length, step):
-        rows, scale = weighted_rows(log_column, log_rest, start, min(start + step, length))
-        total, first, second = np.moveaxis(rows @ powers, 2, 0)
-        pieces.append((np.log(total) + scale, *_mean_var(total, first, second)))
-    log_total, mean, var = (np.concatenate(part, axis=1) for part in zip(*pieces, strict=True))
-    return log_total, mean, var
-
-
-def _mean_var(total: Array, first: Array, second: Array) -> tuple[Array, Array]:
-    mean = first / total
-    return mean, np.maximum(second / total - mean * mean, 0.0)
-
-
 def find_window(alpha: Array, beta: Array, gamma: Array) -> tuple[slice, slice]:
     """Rectangle (v, u) outside which the weights exp(alpha[u] + beta[v] + gamma[u + v]) sum to less than 1e-20 of the total.
 
@@ -237,75 +149,58 @@ def find_window(alpha: Array, beta: Array, gamma: Array) -> tuple[slice, slice]:
     )
 
 
-def build_block(splits: Splits, prior: Array, start: int, stop: int, scratch: Scratch | None = None) -> Block:
-    """The weights of all splits for terms start..stop-1; prior: Beta parameters [5, 2].
-
-    A block built in scratch memory is gone once the next one is built there.
-    """
+def build_block(splits: Splits, prior: Array, start: int, stop: int) -> Block:
+    """The weights of all splits for terms start..stop-1; prior: Beta parameters [5, 2]."""
     terms = enumerate_terms(splits, start, stop)
-    settled, log_ways = terms.settled, terms.log_ways
     n1, n0 = splits.abstained, splits.not_abstained
-    total = prior.sum(axis=1)
-
-    def rising(theta: int, value: int, steps: int) -> Array:
-        return log_rising(float(prior[theta, 1 - value]), settled[:, theta, 1 - value], steps)
-
-    def rising_sum(theta: int, steps: int) -> Array:
-        return log_rising(float(total[theta]), settled[:, theta].sum(axis=1), steps)
-
-    column, rest, pair_sum, is_wrong = _pair_factors(splits, rising, rising_sum)
-    log_pairs, pair_mean, pair_var = split_sums(column, rest)
-    made = log_pairs - pair_sum
-    if splits.answered:
-        answered = np.tile(log_choices(splits.answered), (len(made), 1))
-        made_v, _, _ = split_sums(answered, made)
-    else:
-        answered, made_v = None, made
+    rising = _Rising(prior, terms.settled)
+    pairs, log_v = _build_pairs(splits, rising)
     alpha = log_choices(n1) + rising(A_PLUS, 1, n1) + rising(A_MINUS, 1, n1)[:, ::-1]
-    beta = made_v + rising(A_PLUS, 0, n0) + rising(A_MINUS, 0, n0)[:, ::-1]
+    beta = log_v + rising(A_PLUS, 0, n0) + rising(A_MINUS, 0, n0)[:, ::-1]
     gamma = rising(R, 1, n1 + n0) + rising(R, 0, n1 + n0)[:, ::-1]
-    gamma = gamma - rising_sum(A_PLUS, n1 + n0) - rising_sum(A_MINUS, n1 + n0)[:, ::-1]
-    rows, columns = (
-        (slice(0, n0 + 1), slice(0, n1 + 1)) if len(alpha) > 1 else find_window(alpha[0], beta[0], gamma[0])
-    )
-
-    base = log_ways + log_beta_ratio(prior, settled) - rising_sum(R, n1 + n0)[:, -1]
-    beta = beta + (base - base.max())[:, None]  # the common part is huge for huge tables: keep it apart
-    height, width = rows.stop - rows.start, columns.stop - columns.start
-    alpha, beta = alpha[:, columns], beta[:, rows]
-    gamma = gamma[:, rows.start + columns.start : rows.stop + columns.stop - 1]
-    scratch = Scratch() if scratch is None else scratch
-    weight = scratch.array("weight", len(beta), beta.shape[1], alpha.shape[1])
-    np.add(beta[:, :, None], alpha[:, None], out=weight)
-    weight += sums_view(np.ascontiguousarray(gamma), *weight.shape[1:])
-    peak = weight.max()
-    weight -= peak
-    np.exp(weight, out=weight)
-    mass = weight.sum()
-    weight /= mass
-    first, stop = max(0, rows.start - splits.answered), min(rows.stop, splits.wrong + splits.right + 1)
-    given_v = None if answered is None else _answered_rows(answered, made, rows)
-    pairs = Pairs(column, rest, pair_mean[:, first:stop], pair_var[:, first:stop], first, is_wrong, given_v)
+    gamma = gamma - rising.total(A_PLUS, n1 + n0) - rising.total(A_MINUS, n1 + n0)[:, ::-1]
+    base = terms.log_ways + log_beta_ratio(prior, terms.settled) - rising.total(R, n1 + n0)[:, -1]
+    # the common part is huge for huge tables: keep it apart
+    beta = beta + (base - base.max())[:, None]
+    v, u = (slice(0, n0 + 1), slice(0, n1 + 1)) if len(alpha) > 1 else find_window(alpha[0], beta[0], gamma[0])
+    given_v = SplitRows(alpha[:, u], gamma[:, v.start + u.start : v.stop + u.stop - 1], 1)
+    log_by_v = beta[:, v] + given_v.log_sums()
+    peak = log_by_v.max()
+    by_v = np.exp(log_by_v - peak)
+    mass = by_v.sum()
     log_total = float(np.log(mass) + peak + base.max())
     return Block(
-        splits, prior + settled, weight, alpha, beta, gamma, rows.start, columns.start, log_total, pairs
+        splits, prior + terms.settled, log_total, by_v / mass, beta[:, v], given_v, v.start, u.start, pairs
     )
 
 
-def _pair_factors(splits: Splits, rising, rising_sum) -> tuple[Array, Array, Array, bool]:
-    """Log factors of the wrong and right answers' splits: the smaller kind, the other, their sum's, and which is smaller."""
-    n2, n3 = splits.wrong, splits.right
+class _Rising:
+    """log_rising for the thetas of one prior and some settled counts [E, 5, 2]."""
+
+    def __init__(self, prior: Array, settled: NDArray[np.int64]) -> None:
+        self._prior, self._settled = prior, settled
+
+    def __call__(self, theta: int, value: int, steps: int) -> Array:
+        """Of the Beta parameter that counts `value` of this theta: [E, steps + 1]."""
+        return log_rising(float(self._prior[theta, 1 - value]), self._settled[:, theta, 1 - value], steps)
+
+    def total(self, theta: int, steps: int) -> Array:
+        """Of the sum of both Beta parameters: [E, steps + 1]."""
+        return log_rising(float(self._prior[theta].sum()), self._settled[:, theta].sum(axis=1), steps)
+
+
+def _build_pairs(splits: Splits, rising: _Rising) -> tuple[Pairs, Array]:
+    """The splits of v, and the log of their summed weights [E, V]."""
+    n2, n3, n4 = splits.wrong, splits.right, splits.answered
     wrong = log_choices(n2) + rising(T_PLUS, 0, n2) + rising(T_MINUS, 0, n2)[:, ::-1]
     right = log_choices(n3) + rising(T_PLUS, 1, n3) + rising(T_MINUS, 1, n3)[:, ::-1]
-    both = rising_sum(T_PLUS, n2 + n3) + rising_sum(T_MINUS, n2 + n3)[:, ::-1]
-    return (wrong, right, both, True) if n2 <= n3 else (right, wrong, both, False)
-
-
-def _answered_rows(log_answered: Array, log_made: Array, rows: slice) -> Array:
-    """Weights of k4 given v for the v in the window, normalised: [E, V, answered + 1]."""
-    given, _ = weighted_rows(log_answered, log_made, rows.start, rows.stop)
-    given /= given.sum(axis=2, keepdims=True)
-    return given
+    rows = SplitRows(wrong, right, -1) if n2 <= n3 else SplitRows(right, wrong, -1)
+    log_w, mean, var = rows.column_moments()
+    log_w = log_w - rising.total(T_PLUS, n2 + n3) - rising.total(T_MINUS, n2 + n3)[:, ::-1]
+    if not n4:
+        return Pairs(rows, mean, var, n2 <= n3, None), log_w
+    answered = SplitRows(np.tile(log_choices(n4), (len(log_w), 1)), log_w, -1)
+    return Pairs(rows, mean, var, n2 <= n3, answered), answered.log_sums()
 
 
 def term_ranges(splits: Splits) -> list[tuple[int, int]]:

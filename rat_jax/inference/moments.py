@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rat_jax.inference.mixture import Block, sums_view
+from rat_jax.inference.mixture import Block
+from rat_jax.inference.split_rows import CELLS_AT_ONCE, shifted_view
 from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R
 
 Array = NDArray[np.float64]
-
-SLAB_CELLS = 1 << 18
-"""Cells worked on together; keeps temporaries in cache, changes no result."""
 
 S000, S001, _, S100, S101, _ = range(6)
 
@@ -61,7 +59,7 @@ def correctness_given_v(block: Block) -> Correctness:
     """Moments of the two theta_T given v: Beta moments given the split of v, averaged over the splits."""
     pairs, splits = block.pairs, block.splits
     n_pairs = splits.wrong + splits.right
-    w = pairs.first + np.arange(pairs.mean.shape[1])
+    w = np.arange(pairs.mean.shape[1])
     first, spread = pairs.mean, pairs.var
     right = w - first if pairs.is_wrong else first
     plus, minus = block.shape[:, T_PLUS, :, None], block.shape[:, T_MINUS, :, None]
@@ -72,14 +70,20 @@ def correctness_given_v(block: Block) -> Correctness:
     var1 = between1 + (mean1 * not1 - between1) / (size1 + 1)
     var0 = between0 + (mean0 * not0 - between0) / (size0 + 1)
     given_w = Correctness((mean0, mean1), (var0, var1), -spread / (size1 * size0))
-    return given_w if pairs.answered is None else _mix_over_answered(block, given_w)
+    if pairs.answered is not None:
+        return _mix_over_answered(block, given_w)
+    here = slice(block.first_v, block.first_v + block.by_v.shape[1])
+    means, variances = ((x[0][:, here], x[1][:, here]) for x in (given_w.mean, given_w.var))
+    return Correctness(means, variances, given_w.cov[:, here])
 
 
 def _mix_over_answered(block: Block, given_w: Correctness) -> Correctness:
-    """From moments given w to moments given v, where v = w + k4 and k4 has the weights `answered`."""
-    share = block.pairs.answered
-    assert share is not None
-    index = block.first_v + np.arange(share.shape[1])[:, None] - np.arange(share.shape[2]) - block.pairs.first
+    """From moments given w to moments given v, where v = w + k4."""
+    assert block.pairs.answered is not None
+    rows = block.by_v.shape[1]
+    share, _ = block.pairs.answered.rows(block.first_v, block.first_v + rows)
+    share /= share.sum(axis=2, keepdims=True)
+    index = block.first_v + np.arange(rows)[:, None] - np.arange(share.shape[2])
     inside = np.clip(index, 0, block.pairs.mean.shape[1] - 1)  # out of range has weight zero
 
     def average(values: Array) -> Array:
@@ -118,12 +122,12 @@ class Cells:
 
 def careful_moments(block: Block, correct: Correctness) -> Moments:
     """Posterior moments within one block, cell by cell, for tables of any size."""
-    terms, rows, columns = block.weight.shape
-    step = max(1, SLAB_CELLS // (terms * columns))
+    terms, rows, columns = block.given_v.shape
+    step = max(1, CELLS_AT_ONCE // (terms * columns))
     parts = []
     for first in range(0, rows, step):
         slab = slice(first, min(first + step, rows))
-        mass = float(block.weight[:, slab].sum())
+        mass = float(block.by_v[:, slab].sum())
         if mass > 0:
             cells = _cells(block, correct, slab, mass)
             parts.append((mass, Moments(*_theta_moments(cells), *_state_moments(cells))))
@@ -132,7 +136,8 @@ def careful_moments(block: Block, correct: Correctness) -> Moments:
 
 def _cells(block: Block, correct: Correctness, slab: slice, mass: float) -> Cells:
     """Conditional moments in the rows `slab` of the weight table, whose weights sum to mass."""
-    weight = block.weight[:, slab] / mass
+    weight, _ = block.given_v.rows(slab.start, slab.stop)
+    weight *= (block.by_v[:, slab] / (mass * weight.sum(axis=2)))[:, :, None]
     rows, columns = weight.shape[1:]
     n1, n0 = block.splits.abstained, block.splits.not_abstained
     u = block.first_u + np.arange(columns)
@@ -143,11 +148,11 @@ def _cells(block: Block, correct: Correctness, slab: slice, mass: float) -> Cell
     yes, no = (a[:, R] + s) / size_r, (b[:, R] + n1 + n0 - s) / size_r
 
     def arm(theta_a: int, theta_t: int, abstained: Array, answered: Array, size: Array) -> Arm:
-        per_size = sums_view(1 / size, rows, columns)
+        per_size = shifted_view(1 / size, rows, columns)
         abstain = (a[:, theta_a] + abstained)[:, None, :] * per_size
         answer = (b[:, theta_a] + answered)[:, :, None] * per_size
         var = abstain * answer
-        var *= sums_view(1 / (size + 1), rows, columns)
+        var *= shifted_view(1 / (size + 1), rows, columns)
         is_plus = theta_t == T_PLUS
         return Arm(
             abstain, answer, var, correct.mean[is_plus][:, slab, None], correct.var[is_plus][:, slab, None]
@@ -155,7 +160,7 @@ def _cells(block: Block, correct: Correctness, slab: slice, mass: float) -> Cell
 
     minus = arm(A_MINUS, T_MINUS, n1 - u, n0 - v, a[:, A_MINUS] + b[:, A_MINUS] + n1 + n0 - s)
     plus = arm(A_PLUS, T_PLUS, u, v, a[:, A_PLUS] + b[:, A_PLUS] + s)
-    yes, no, var_r = (sums_view(x, rows, columns) for x in (yes, no, yes * no / (size_r + 1)))
+    yes, no, var_r = (shifted_view(x, rows, columns) for x in (yes, no, yes * no / (size_r + 1)))
     return Cells(weight, yes, no, var_r, (minus, plus), correct.cov[:, slab])
 
 

@@ -1,7 +1,7 @@
 """The same exact moments as `moments`, faster, for the usual table: one term and many cells.
 
-A block of split weights comes in, its moments go out. Whatever depends on u + v only multiplies the weight table, each product
-is summed over u against 1, u and u^2 by one matrix product, and the rest is arithmetic on short vectors over v. Second moments
+A block of split weights comes in, its moments go out. Whatever depends on u + v only multiplies one factor of the weights, each
+product is summed over u against 1, u and u^2 by correlating short sequences, and the rest is arithmetic on short vectors over v. Second moments
 are raw here, which costs digits in proportion to the number of rows: above a million rows the careful route is taken.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rat_jax.inference.mixture import SAFE_RANGE, Block, Scratch, sums_view
+from rat_jax.inference.mixture import Block
 from rat_jax.inference.moments import Correctness, Moments, careful_moments, correctness_given_v
+from rat_jax.inference.split_rows import SAFE_RANGE, spread
 from rat_jax.inference.splits import A_MINUS, A_PLUS, R
 
 Array = NDArray[np.float64]
@@ -20,41 +21,40 @@ MANY_CELLS, MANY_ROWS = 2048, 1e6
 """The quick route is taken from this many cells on, up to this many rows."""
 
 
-def block_moments(block: Block, scratch: Scratch | None = None) -> Moments:
+def block_moments(block: Block) -> Moments:
     """Posterior moments within one block of the mixture, by the route that suits it."""
     correct = correctness_given_v(block)
-    spread = sum(float(np.ptp(x)) for x in (block.alpha, block.beta))
-    usual = len(block.weight) == 1 and block.weight.size >= MANY_CELLS
-    if usual and block.shape[0, R].sum() + block.gamma.size <= MANY_ROWS and spread < SAFE_RANGE:
-        return quick_moments(block, correct, Scratch() if scratch is None else scratch)
+    terms, rows, columns = block.given_v.shape
+    usual = terms == 1 and rows * columns >= MANY_CELLS and block.given_v.is_safe
+    usual = usual and spread(block.beta) + spread(block.given_v.left) < SAFE_RANGE
+    if usual and block.shape[0, R].sum() + rows + columns <= MANY_ROWS:
+        return quick_moments(block, correct)
     return careful_moments(block, correct)
 
 
-def quick_moments(block: Block, correct: Correctness, scratch: Scratch) -> Moments:
+def quick_moments(block: Block, correct: Correctness) -> Moments:
     """Posterior moments of a block with one term."""
-    weight, (rows, columns) = block.weight[0], block.weight.shape[1:]
+    _, rows, columns = block.given_v.shape
     (a_r, b_r), (a0, b0), (a1, b1) = block.shape[0, [R, A_MINUS, A_PLUS]]
     n1, n0 = block.splits.abstained, block.splits.not_abstained
     s = block.first_v + block.first_u + np.arange(rows + columns - 1.0)
     v = block.first_v + np.arange(float(rows))
     u = block.first_u + np.arange(float(columns))
-    powers = np.stack([np.ones(columns), u, u * u], axis=1)
+    powers = [np.ones(columns), u, u * u]
 
     size_r, size1, size0 = a_r + b_r + n1 + n0, a1 + b1 + s, a0 + b0 + n1 + n0 - s
     yes, no = (a_r + s) / size_r, (b_r + n1 + n0 - s) / size_r
     var_r = yes * no / (size_r + 1)
-    product = scratch.array("product", rows, columns)
+    by_v = block.by_v[0]
+    per_sum = by_v / block.given_v.products(powers[0])
 
-    def sums_over_u(of_s: Array) -> tuple[Array, Array, Array]:
-        """Sums over u of weight * of_s(u + v) * u^i, for i = 0, 1, 2: each [V]."""
-        np.multiply(weight, sums_view(of_s[None], rows, columns)[0], out=product)
-        zero, one, two = (product @ powers).T
-        return zero, one, two
+    def sums_over_u(of_s: Array, order: int = 2) -> list[Array]:
+        """Sums over u of weight * of_s(u + v) * u^i, for i = 0..order: each [V]."""
+        return [per_sum * block.given_v.products(power, of_s) for power in powers[: order + 1]]
 
     z0 = a0 + n1  # theta_A_minus has z0 - u ones, theta_A_plus a1 + u
     y0, y1 = b0 + n0 - v, b1 + v
     by_s = _sums_given_s(block, u)
-    by_v = weight.sum(axis=1)
     theta = [
         _mixture_moments(by_s[0], yes, var_r),
         _ratio_moments(z0 * by_s[0] - by_s[1], _rising_square(by_s, z0, -1), size0),
@@ -65,7 +65,7 @@ def quick_moments(block: Block, correct: Correctness, scratch: Scratch) -> Momen
     theta_mean, theta_var = np.array(theta).T
 
     t0, t1 = correct.mean[0][0], correct.mean[1][0]
-    once0, once1 = sums_over_u(no / size0), sums_over_u(yes / size1)
+    once0, once1 = sums_over_u(no / size0, 1), sums_over_u(yes / size1, 1)
     mean = np.concatenate(
         [
             _state_sums(z0 * once0[0] - once0[1], y0 * once0[0], t0),
@@ -87,16 +87,13 @@ def quick_moments(block: Block, correct: Correctness, scratch: Scratch) -> Momen
 
 def _sums_given_s(block: Block, u: Array) -> Array:
     """Sums of weight * u^i over the cells with u + v = s, for i = 0, 1, 2: [3, S]; they are convolutions."""
-    alpha, beta, gamma = block.alpha[0], block.beta[0], block.gamma[0]
-    left, right = np.exp(alpha - alpha.max()), np.exp(beta - beta.max())
-    sums = np.stack([np.convolve(x, right) for x in (left, left * u, left * u * u)])
-    with np.errstate(divide="ignore"):
-        log_total = np.log(sums[0]) + gamma
-    total = np.exp(log_total - log_total.max())
-    return sums * (total / sums[0] / total.sum())
+    left, of_v = block.given_v.factors[0][0], np.exp(block.beta[0] - block.beta.max())
+    sums = np.stack([np.convolve(x, of_v) for x in (left, left * u, left * u * u)])
+    sums *= block.given_v.factors[1][0]
+    return sums / sums[0].sum()
 
 
-def _rising_square(sums: Array | tuple[Array, Array, Array], start: float, sign: int) -> Array:
+def _rising_square(sums: Array | list[Array], start: float, sign: int) -> Array:
     """Sums of x (x + 1) for x = start + sign * u, from the sums of 1, u and u^2."""
     zero, one, two = sums
     return start * (start + 1) * zero + sign * (2 * start + 1) * one + two
@@ -120,7 +117,7 @@ def _state_sums(abstain: Array, answer: Array, t: Array) -> Array:
 
 
 def _within_arm(
-    sums: tuple[Array, Array, Array], start: float, sign: int, y: Array, t: Array, t_square: Array
+    sums: list[Array], start: float, sign: int, y: Array, t: Array, t_square: Array
 ) -> Array:
     """Raw second moments [3, 3] of the states (wrong, right, abstain) of one value of R."""
     abstain_twice = _rising_square(sums, start, sign)
