@@ -114,7 +114,7 @@ def plot_systems(fit: Posterior, axes: Sequence[Axes] | np.ndarray | None = None
         _title(whole, fit)
     axes = np.asarray(axes, dtype=object).reshape(-1)
     if len(axes) != len(fit.systems):
-        raise ValueError(f"axes: expected {plural(len(fit.systems), 'axis')}, one per system, found {len(axes)}")
+        raise ValueError(f"axes: expected {len(fit.systems)}, one per system, found {len(axes)}")
     for ax, system in zip(axes, fit.systems, strict=True):
         _panel(ax, fit, summary, system)
     return axes

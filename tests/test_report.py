@@ -1,0 +1,302 @@
+"""What is printed and drawn is what the posterior says: figures, marks, verdicts; tested on data, not on pixels."""
+
+import dataclasses
+import io
+import json
+import math
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import rat_jax as rat
+from rat_jax.report import files, plots, tables, words
+from rat_jax.report.document import document, to_json
+from rat_jax.report.reading import CASES, case_shares, in_words
+
+LONG = "a-system-whose-name-goes-on-and-on-[bold]and-on[/bold]-$x^2$-$y$\x1b[31m-until-it-ends"
+
+
+@pytest.fixture(scope="module")
+def fit():
+    """Two systems; the second has no T label at all, except through A."""
+    known = pd.DataFrame(
+        {
+            "system": "known",
+            "R": [1, 1, 1, 0, 0, 1],
+            "A": [0, 0, 1, 1, 0, 0],
+            "T": [1, 0, 0, 0, 1, 1],
+            "count": [40, 9, 5, 12, 6, 3],
+        }
+    )
+    silent = known.assign(system=LONG, T=pd.NA)
+    labels = rat.read_labels(pd.concat([known, silent], ignore_index=True))
+    return rat.fit(labels, seed=3, num_warmup=300, num_samples=500, on_failure="keep")
+
+
+@pytest.fixture
+def failed(fit):
+    """The same posterior with a bad sampling verdict."""
+    copy = dataclasses.replace(fit)
+    bad = {"ok": False, "verdict": "SAMPLING CANNOT BE TRUSTED: largest R-hat 1.70.", "problems": ("chains disagree",)}
+    copy.__dict__["diagnostics"] = dataclasses.replace(fit.diagnostics, **bad)
+    return copy
+
+
+def printed(renderable, width=80) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def drawn(ax) -> dict[tuple[str, str], tuple[float, float, float, bool]]:
+    """What an axes shows: (system, quantity) -> lower end, mean, upper end, whether it is solid."""
+    lines = {}
+    for line in ax.lines:
+        lines.setdefault(tuple(line.get_gid().split(" | ")), []).append(line)
+    return {
+        key: (*span.get_xdata()[:1], *mean.get_xdata(), *span.get_xdata()[1:], mean.get_markerfacecolor() != "white")
+        for key, (span, mean) in lines.items()
+    }
+
+
+# ----------------------------------------------------------------------------------------------------- tables
+
+
+def test_the_report_shows_every_quantity_of_every_system(fit):
+    text = printed(tables.fit_report(fit, "mine.csv"))
+    assert text.startswith("mine.csv: 150 rows, 2 systems")
+    for quantity in fit.quantities:
+        assert text.count(f"\n{quantity} ") >= 2
+
+
+def test_the_report_fits_into_eighty_columns(fit, failed):
+    for posterior in (fit, failed):
+        assert max(len(line) for line in printed(tables.fit_report(posterior)).splitlines()) <= 80
+
+
+def test_names_from_files_are_shown_literally(fit):
+    text = printed(tables.fit_report(fit), width=300)
+    assert "[bold]and-on[/bold]" in text and "\x1b" not in text and r"\x1b[31m" in text
+
+
+def test_what_is_not_informed_is_in_parentheses_and_explained_once(fit):
+    text = printed(tables.fit_report(fit), width=300)
+    line = next(
+        line for line in text.split(r"\x1b[31m-until-it-ends (75 rows)")[1].splitlines() if "theta_T_plus" in line
+    )
+    assert "(0." in line and "see below" in line
+    assert "NOT informed" in text and "theta_T_minus, theta_T_plus of a-system" in text
+    assert "T (where A = 0)" in text
+
+
+def test_a_bad_sampling_verdict_leads_and_its_problems_follow(failed):
+    text = printed(tables.fit_report(failed))
+    assert text.index("SAMPLING CANNOT BE TRUSTED") < text.index("side by side")
+    assert text.rstrip().endswith("- chains disagree.")
+
+
+@pytest.mark.parametrize(
+    ("sd", "mcse", "digits"),
+    [
+        (0.03, 0.0005, 3),
+        (0.29, 0.0046, 2),
+        (0.1, 0.0016, 3),
+        (0.3, 0.05, 1),
+        (1e-5, 0.0, 5),
+        (0.03, 0.0, 3),
+        (0.3, 0.4, 1),
+    ],
+)
+def test_no_more_decimals_than_the_monte_carlo_error_bears(sd, mcse, digits):
+    assert tables.decimals(sd, mcse) == digits
+
+
+def test_the_mean_is_rounded_not_cut():
+    row = pd.Series({"mean": 0.12349, "sd": 0.1, "q2.5": 0.01, "q97.5": 0.999, "mcse_mean": 0.0005})
+    mean, interval, error = tables._quantity_cells(row, informed=True)
+    assert (mean.plain, interval.plain, error.plain) == ("0.123", "0.010-0.999", "0.0005")
+
+
+def test_chosen_priors_are_said():
+    assert tables.priors_in_words({"a": [1.0, 1.0]}) == "uniform priors"
+    assert tables.priors_in_words({"a": [2.0, 1.0], "b": [1.0, 1.0]}) == "priors a (2, 1), others uniform"
+
+
+def test_the_load_report_shows_systems_labels_and_patterns():
+    text = printed(tables.load_report(rat.example_labels().report))
+    assert "471 rows, 3 systems" in text and "llama-3.1-405b-instruct   157" in text
+    assert "1  0  1    .    1   302" in text and "Ignored columns: answerability" in text
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+def test_the_cases_share_every_state_among_them(fit):
+    states = [dict(zip(fit.network.pipeline, map(int, s), strict=True)) for s in fit.network.states]
+    for state in states:
+        assert sum(bool(belongs(state)) for belongs in CASES.values()) == 1
+    good = next(iter(CASES.values()))
+    assert tuple(float(good(s)) for s in states) == fit.network.policy.weights
+
+
+def test_case_shares_add_up_and_leave_out_what_labels_do_not_tell(fit):
+    shares = case_shares(fit)
+    assert list(shares.index) == ["known"]
+    assert shares.sum(axis=1).iloc[0] == pytest.approx(1)
+    mcse = fit.summary().loc[("known", "p_G"), "sd"] / math.sqrt(500)
+    assert shares.iloc[0, 0] == pytest.approx(fit.summary().loc[("known", "p_G"), "mean"], abs=4 * mcse)
+
+
+def test_another_policy_has_no_cases(fit):
+    other = dataclasses.replace(fit, policy=rat.Policy("other", (0.0, 0.0, 1.0, 0.0, 0.5, 0.0)))
+    assert case_shares(other).empty
+
+
+def test_the_sentence_names_the_largest_failure_first():
+    shares = pd.Series(dict(zip(CASES, (0.744, 0.1, 0.152, 0.004), strict=True)))
+    assert in_words(shares) == (
+        "Of 100 questions 74 go as they should. What fails: wrong despite support 15, "
+        "answers without support 10, abstains despite support under 1."
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- JSON
+
+
+def test_the_document_holds_every_figure_in_full_and_is_strict_json(fit):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    facts = json.loads(to_json(document(fit, "mine.csv")), parse_constant=refuse)
+    summary = fit.summary()
+    assert facts["provenance"]["source"] == "mine.csv" and facts["provenance"]["seed"] == 3
+    assert facts["diagnostics"]["ok"] is fit.diagnostics.ok
+    for (system, quantity), row in summary.iterrows():
+        entry = facts["systems"][system]["quantities"][quantity]
+        assert entry["informed"] is bool(fit.diagnostics.informed[system, quantity])
+        assert entry["label"] == words.meaning(quantity)
+        for column, value in row.items():
+            assert entry[column] == (value if math.isfinite(value) else None)
+    assert facts["systems"]["known"]["rows"] == 75
+
+
+# ------------------------------------------------------------------------------------------------------ plots
+
+
+def test_the_forest_draws_the_summary(fit):
+    ax = rat.plot_forest(fit, quantities=("p_G", "theta_T_plus"))
+    shown, summary = drawn(ax), fit.summary()
+    assert set(shown) == {(s, q) for s in fit.systems for q in ("p_G", "theta_T_plus")}
+    for key, (low, mean, high, solid) in shown.items():
+        assert (low, mean, high) == tuple(summary.loc[key, ["q2.5", "mean", "q97.5"]])
+        assert solid is bool(fit.diagnostics.informed[key])
+
+
+def test_a_panel_draws_the_four_conditionals_of_its_system(fit):
+    axes = rat.plot_systems(fit)
+    for ax, system in zip(axes, fit.systems, strict=True):
+        assert set(drawn(ax)) == {(system, q) for q in plots.PANEL}
+
+
+def test_axes_run_from_zero_to_one_whatever_the_data(fit):
+    for ax in (rat.plot_forest(fit), *rat.plot_systems(fit)):
+        assert ax.get_xlim() == (0.0, 1.0)
+
+
+def test_what_is_not_informed_is_said_on_the_axes_that_show_it_only(fit):
+    for ax, system in zip(rat.plot_systems(fit), fit.systems, strict=True):
+        silent = not all(fit.diagnostics.informed[system, q] for q in plots.PANEL)
+        assert (plots.NOT_INFORMED in ax.get_xlabel()) is silent
+
+
+def test_a_failed_verdict_is_on_every_figure_and_a_good_one_on_none(fit, failed):
+    def texts(figure):
+        words = " ".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
+        return " ".join(words.split())
+
+    for draw in (lambda f: rat.plot_forest(f).figure, lambda f: rat.plot_systems(f)[0].figure, plots.figure):
+        shown = texts(draw(failed))
+        assert "SAMPLING FAILED do not use" in shown and "R-hat 1.70" in shown
+        assert "SAMPLING" not in texts(draw(fit))
+
+
+def test_given_axes_are_used_and_returned(fit):
+    figure = matplotlib.figure.Figure()
+    one, *two = figure.subplots(1, 3)
+    assert rat.plot_forest(fit, ax=one) is one
+    assert list(rat.plot_systems(fit, axes=two)) == two
+    with pytest.raises(ValueError, match="expected 2, one per system"):
+        rat.plot_systems(fit, axes=[one])
+
+
+def test_no_figure_stays_behind_in_pyplot(fit):
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    plots.figure(fit)
+    assert plt.get_fignums() == before
+
+
+def test_figures_grow_with_the_number_of_systems(fit):
+    one = rat.plot_forest(fit, systems=["known"]).figure.get_figheight()
+    assert one < rat.plot_forest(fit).figure.get_figheight()
+
+
+def test_names_are_no_mathematics_and_no_longer_than_the_margin(fit):
+    literal = plots._literal(LONG)
+    assert "$" not in literal.replace(r"\$", "") and "\x1b" not in literal
+    assert max(map(len, literal.splitlines())) <= plots.NAME_LINE + 4
+    plots.figure(fit).canvas.draw()
+
+
+@pytest.mark.parametrize("arguments", [{"quantities": ["p_X"]}, {"quantities": "p_G"}, {"systems": ["nobody"]}])
+def test_an_unknown_name_is_refused(fit, arguments):
+    with pytest.raises(ValueError, match="expected"):
+        rat.plot_forest(fit, **arguments)
+
+
+def test_a_figure_is_written_in_the_format_its_name_asks_for(fit, tmp_path):
+    plots.save_figure(fit, tmp_path / "a.svg")
+    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="'.?xyz'"):
+        plots.check_format(tmp_path / "a.xyz")
+
+
+# ------------------------------------------------------------------------------------------------------ files
+
+
+def test_a_file_is_replaced_only_when_all_is_written(tmp_path):
+    target = tmp_path / "out.json"
+    target.write_text("old")
+
+    def fails(path):
+        path.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        files.write_whole(target, fails)
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+    files.write_whole(target, lambda path: path.write_text("new") and None)
+    assert target.read_text() == "new" and list(tmp_path.iterdir()) == [target]
+
+
+def test_trying_a_target_leaves_no_trace(tmp_path):
+    files.check_target(tmp_path / "new.json")
+    assert not list(tmp_path.iterdir())
+    for bad in (tmp_path, tmp_path / "none" / "x.json"):
+        with pytest.raises(OSError, match="cannot write"):
+            files.check_target(bad)
+
+
+def test_the_same_file_is_not_named_twice(tmp_path):
+    with pytest.raises(ValueError, match="twice"):
+        files.check_distinct([tmp_path / "a", tmp_path / "." / "a"])
+
+
+def test_names_shortened_keep_both_ends():
+    assert words.shortened("abcdefghijklmnopqrstuvwxyz", 11) == "abcd...wxyz"
+    assert words.shortened("short", 11) == "short"
+    assert np.all([len(words.shortened("x" * n, 11)) <= 11 for n in range(40)])
