@@ -7,7 +7,7 @@ network's log density.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,18 +25,22 @@ from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, Evidence
 
 CHUNK = 250  # iterations per compiled call: the grain of progress
+MAX_LANES = 256  # in one batch: every lane waits for the deepest tree of its batch
 MAX_TREE_DEPTH = 10
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 
 
 class Data(NamedTuple):
-    """One lane's data: a system's evidence and the prior concentration of each cell [M]."""
+    """One lane's data: a system's evidence, the prior concentration of each cell [M], and the affine
+    coordinates it is sampled in, logits = centre + scale * position, [L] each."""
 
     evidence: Evidence
     concentration: Any
+    centre: Any
+    scale: Any
 
 
-LANE_AXES = Data(Evidence(None, None, 0), None)  # type: ignore[arg-type]
+LANE_AXES = Data(Evidence(None, None, 0), None, 0, 0)  # type: ignore[arg-type]
 
 
 def sample(
@@ -51,25 +55,48 @@ def sample(
     """Draws from the posterior of every system of a count table by NumPyro's NUTS.
 
     concentration: prior concentration of each cell [M].
-    Works in float32 up to 100,000 rows per system and in local float64 beyond.
+    Works in float32 up to 100,000 rows per system and in local float64 beyond. Systems run as one
+    batch of lanes; more than fit in 256 lanes run in batches of equal size, compiled once.
     """
     large = table.evidence.counts.sum(axis=1).max(initial=0) > FLOAT32_ROWS
     precision = "float64" if large else "float32"
+    batches = _batches(len(table.systems), settings.num_chains)
+    report = (lambda *_: None) if progress is None else progress
+    total = settings.num_warmup + settings.num_samples
+    parts = []
     with jax.enable_x64(True) if large else nullcontext():
-        lanes = _lanes(table, concentration, settings.num_chains, precision)
-        keys = _keys(table.systems, seed, settings.num_chains)
-        logits, metric = scattered_starts(network, table, concentration, seed, settings.num_chains)
-        start = jnp.asarray(logits, precision), jnp.asarray(metric, precision)
-        cells, stats = _run(network, lanes, start, keys, settings, progress)
-    shape = (len(table.systems), settings.num_chains)
-    fold = lambda x: x.reshape(*shape, *x.shape[1:])  # noqa: E731
-    return Draws(fold(cells), {k: fold(v) for k, v in stats.items()}, precision)
+        for b, batch in enumerate(batches):
+            advance = lambda done, b=b: report(b * total + done, len(batches) * total)  # noqa: E731
+            some = table.take(batch)
+            lanes, position = _lanes(network, some, concentration, seed, settings.num_chains, precision)
+            keys = _keys(some.systems, seed, settings.num_chains)
+            parts.append(_run(network, lanes, position, keys, settings, advance))
+    cells, stats = jax.tree.map(lambda *xs: _by_system(xs, len(table.systems), settings.num_chains), *parts)
+    return Draws(cells, stats, precision)
 
 
-def _lanes(table: CountTable, concentration: np.ndarray, num_chains: int, precision: str) -> Data:
-    """The data of every lane; only counts [lanes, P] differ between them."""
-    counts = np.repeat(table.evidence.counts, num_chains, axis=0).astype(precision)
-    return jax.tree.map(jnp.asarray, Data(table.evidence._replace(counts=counts), concentration.astype(precision)))
+def _batches(num_systems: int, num_chains: int) -> list[np.ndarray]:
+    """Systems of each batch; the last one is filled up by repeating its last system."""
+    size = min(num_systems, max(1, MAX_LANES // num_chains))
+    starts = range(0, num_systems, size)
+    return [np.minimum(np.arange(start, start + size), num_systems - 1) for start in starts]
+
+
+def _by_system(parts: Sequence[np.ndarray], num_systems: int, num_chains: int) -> np.ndarray:
+    """Lanes of all batches as [S, C, D, ...], without the repetitions that filled up the last batch."""
+    lanes = np.concatenate(parts)
+    return lanes.reshape(-1, num_chains, *lanes.shape[1:])[:num_systems]
+
+
+def _lanes(
+    network: Network, table: CountTable, concentration: np.ndarray, seed: int, num_chains: int, precision: str
+) -> tuple[Data, Array]:
+    """The data of every lane, and where it starts."""
+    counts = np.repeat(table.evidence.counts, num_chains, axis=0)
+    frame = scattered_starts(network, table, concentration, seed, num_chains)
+    data = Data(table.evidence._replace(counts=counts), concentration, frame.centre, frame.scale)
+    as_array = lambda x: jnp.asarray(x, None if x.dtype == bool else precision)  # noqa: E731
+    return jax.tree.map(as_array, data), as_array(frame.position)
 
 
 def _keys(systems: tuple[str, ...], seed: int, num_chains: int) -> Array:
@@ -79,10 +106,11 @@ def _keys(systems: tuple[str, ...], seed: int, num_chains: int) -> Array:
 
 
 def _run(
-    network: Network, lanes: Data, start: Any, keys: Array, settings: Settings, progress: Progress | None
+    network: Network, lanes: Data, position: Array, keys: Array, settings: Settings, report: Callable[[int], None]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Cells [lanes, D, M] and statistics [lanes, D] of one batch."""
     num_warmup, total = settings.num_warmup, settings.num_warmup + settings.num_samples
-    state = _start(network, num_warmup, lanes, start, keys)
+    state = _start(network, num_warmup, lanes, position, keys)
     kept: list[Any] = []
     done = 0
     while done < total:
@@ -91,19 +119,16 @@ def _run(
         if done >= num_warmup:
             kept.append(jax.tree.map(lambda x, n=steps: np.asarray(x)[:, :n], chunk))
         done += steps
-        if progress is not None:
-            jax.block_until_ready(state)
-            progress(done, total)
+        jax.block_until_ready(state)
+        report(done)
     log_cells, stats = jax.tree.map(lambda *xs: np.concatenate(xs, axis=1), *kept)
     return np.exp(log_cells.astype(np.float64)), stats
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _start(network: Network, num_warmup: int, lanes: Data, start: Any, keys: Array) -> Any:
-    def one(data: Data, start: Any, key: Array) -> Any:
-        return _kernel(network, num_warmup, data, *start, key)[1]
-
-    return jax.vmap(one, in_axes=(LANE_AXES, 0, 0))(lanes, start, keys)
+def _start(network: Network, num_warmup: int, lanes: Data, position: Array, keys: Array) -> Any:
+    start = lambda data, position, key: _kernel(network, num_warmup, data, position, key)[1]  # noqa: E731
+    return jax.vmap(start, in_axes=(LANE_AXES, 0, 0))(lanes, position, keys)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -111,8 +136,8 @@ def _advance(network: Network, num_warmup: int, lanes: Data, state: Any, steps: 
     """Advance all lanes by `steps` <= CHUNK iterations; a buffer [lanes, CHUNK, ...] holds the draws."""
 
     def one_step(data: Data, state: Any) -> tuple[Any, Any]:
-        state = _kernel(network, num_warmup, data, state.z, None, state.rng_key)[0](data, state)
-        return state, (log_cells_from_logits(network, state.z), _statistics(state))
+        state = _kernel(network, num_warmup, data, state.z, state.rng_key)[0](data, state)
+        return state, (log_cells_from_logits(network, _logits(data, state.z)), _statistics(state))
 
     step = jax.vmap(one_step, in_axes=(LANE_AXES, 0))
 
@@ -127,26 +152,23 @@ def _advance(network: Network, num_warmup: int, lanes: Data, state: Any, steps: 
     return jax.lax.fori_loop(0, steps, body, (state, buffer))
 
 
-def _kernel(network: Network, num_warmup: int, data: Data, logits: Array, metric: Any, key: Array) -> Any:
-    """NumPyro's NUTS transition for one lane, and the state it starts from at `logits`.
+def _kernel(network: Network, num_warmup: int, data: Data, position: Array, key: Array) -> Any:
+    """NumPyro's NUTS transition for one lane, and the state it starts from at `position`.
 
     NumPyro's kernel learns its settings when it is initialised, so each trace initialises it; where
     only the transition is used, the compiler removes the unused start.
     """
     init, transition = hmc(potential_fn_gen=partial(_potential, network), algo="NUTS")
-    state = init(
-        logits,
-        num_warmup,
-        inverse_mass_matrix=metric,
-        max_tree_depth=MAX_TREE_DEPTH,
-        model_args=(data,),
-        rng_key=key,
-    )
+    state = init(position, num_warmup, max_tree_depth=MAX_TREE_DEPTH, model_args=(data,), rng_key=key)
     return (lambda data, state: transition(state, (data,))), state
 
 
 def _potential(network: Network, data: Data) -> Callable[[Array], Array]:
-    return lambda logits: -log_density(network, data.evidence, data.concentration, logits)
+    return lambda z: -log_density(network, data.evidence, data.concentration, _logits(data, z))
+
+
+def _logits(data: Data, position: Array) -> Array:
+    return data.centre + data.scale * position
 
 
 def _statistics(state: Any) -> dict[str, Array]:

@@ -6,6 +6,8 @@ to R-hat, and a table of a billion rows does not start a million standard deviat
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rat_jax.inference.settings import system_seed
@@ -15,30 +17,39 @@ from rat_jax.model.patterns import CountTable, Evidence
 
 EM_STEPS = 100
 START_SPREAD = 1.5  # complete-data standard deviations between a start and the mode it belongs to
-METRIC_DRAWS = 64
+SCALE_DRAWS = 64
+
+
+class Frame(NamedTuple):
+    """Coordinates in which a lane's posterior has roughly unit scale, and where the lane starts.
+
+    logits = centre + scale * position; all three [lanes, L]. Scales differ by a factor 10^5 where a
+    billion rows inform one parameter and none another, more than warm-up's metric could bridge.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    position: np.ndarray
 
 
 def scattered_starts(
     network: Network, table: CountTable, concentration: np.ndarray, seed: int, num_chains: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """A start and a first diagonal metric for every lane (system-major): logits [lanes, L] each.
+) -> Frame:
+    """Coordinates and a start for every lane, system by system.
 
     With missing labels filled in by their expectation every free row has a Dirichlet posterior,
     whose log-gamma representation has standard deviation about 1 / sqrt(count). That is narrower
     than the posterior itself, hence the spread; warm-up adapts the metric from there.
     """
-    num_cells, lanes = network.num_cells, []
-    for system in table.systems:
-        for chain in range(num_chains):
-            rng = np.random.default_rng(system_seed(seed, system, "start", str(chain)))
-            lanes.append(rng.standard_normal((1 + METRIC_DRAWS, num_cells)))
-    noise = np.stack(lanes)
+    streams = [(system, str(chain)) for system in table.systems for chain in range(num_chains)]
+    generators = [np.random.default_rng(system_seed(seed, system, "start", chain)) for system, chain in streams]
+    noise = np.stack([rng.standard_normal((1 + SCALE_DRAWS, network.num_cells)) for rng in generators])
     counts = np.repeat(table.evidence.counts, num_chains, axis=0)
     completed = _em(network, table.evidence._replace(counts=counts), concentration, noise[:, 0])
-    spread = noise[:, 1:] / np.sqrt(completed)[:, None]
-    logits = logits_from_cells(network, np.log(completed)[:, None] + spread)
-    centre = logits_from_cells(network, np.log(completed))
-    return centre + START_SPREAD * (logits[:, 0] - centre), logits.var(axis=1)
+    nearby = np.log(completed)[:, None] + noise[:, 1:] / np.sqrt(completed)[:, None]
+    logits = logits_from_cells(network, nearby)
+    centre, scale = logits_from_cells(network, np.log(completed)), logits.std(axis=1)
+    return Frame(centre, scale, START_SPREAD * (logits[:, 0] - centre) / scale)
 
 
 def _em(network: Network, evidence: Evidence, concentration: np.ndarray, noise: np.ndarray) -> np.ndarray:

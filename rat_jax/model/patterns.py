@@ -7,7 +7,7 @@ the pattern allows), so the rows themselves are never needed again.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +49,15 @@ class CountTable:
     @property
     def num_patterns(self) -> int:
         return len(self.codes)
+
+    def take(self, positions: np.ndarray) -> CountTable:
+        """The table of the systems at these positions (repetitions allowed), same patterns, same shapes."""
+        return replace(
+            self,
+            systems=tuple(self.systems[i] for i in positions),
+            evidence=self.evidence._replace(counts=self.evidence.counts[positions]),
+            mask_counts=self.mask_counts[positions],
+        )
 
 
 def allowed_states(network: Network, codes: np.ndarray) -> np.ndarray:
