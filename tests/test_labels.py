@@ -89,9 +89,7 @@ FRAMES = {
     "pandas with an odd index": lambda table: table.set_axis([7, 7, 7, 1, 0]),
     "polars": lambda table: pl.from_pandas(table),
     "polars lazy": lambda table: pl.from_pandas(table).lazy(),
-    "polars categories": lambda table: pl.from_pandas(table).with_columns(
-        pl.col(pl.String).cast(pl.Categorical)
-    ),
+    "polars categories": lambda table: pl.from_pandas(table).with_columns(pl.col(pl.String).cast(pl.Categorical)),
     "arrow": lambda table: pa.Table.from_pandas(table),
     "arrow in chunks": lambda table: pa.concat_tables(
         [
@@ -229,7 +227,7 @@ ZEROS = [
 ZEROS += [np.int8(0), np.uint64(0), np.float32(0), -0.0, Decimal("0.0")]
 ONES = ["1", "1.0", "true", "True", "TRUE", "yes", "Yes", "YES", "\tyes", 1, 1.0, True, np.bool_(True)]
 ONES += [np.int8(1), np.uint64(1), np.float16(1), Decimal(1)]
-MISSING = ["", "  ", "NaN", "nan", "None", "none", "NA", "na", None, np.nan, pd.NA, pd.NaT, float("nan")]
+MISSING = ["", "  ", "NaN", "nan", "None", "none", "NA", "na", "<NA>", None, np.nan, pd.NA, pd.NaT]
 
 
 def test_any_mix_of_spellings_is_read():
@@ -257,9 +255,7 @@ def test_any_dtype_is_read(dtype):
     assert (read_labels(pd.DataFrame({"R": pd.Series(expected).astype(dtype)})).codes[:, 0] == expected).all()
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "float64", "Int8", "Float32", "boolean", "category", "object", "str"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "Int8", "Float32", "boolean", "category", "object", "str"])
 def test_missing_cells_of_any_dtype_are_missing(dtype):
     cells = pd.Series([1, None, 0], dtype="Int64").astype(dtype)
     assert read_labels(pd.DataFrame({"R": cells})).codes[:, 0].tolist() == [1, -1, 0]
@@ -303,9 +299,7 @@ def test_levels_accept_words_and_codes():
 
 @pytest.mark.parametrize("dtype", ["int64", "float64", "Int8", "category"])
 def test_levels_accept_columns_of_codes(dtype):
-    labels = read_labels(
-        pd.DataFrame({"R": pd.Series([2, 0, 1]).astype(dtype)}), levels={"R": ("a", "b", "c")}
-    )
+    labels = read_labels(pd.DataFrame({"R": pd.Series([2, 0, 1]).astype(dtype)}), levels={"R": ("a", "b", "c")})
     assert labels.codes[:, 0].tolist() == [2, 0, 1]
     assert labels.counts()["R"].tolist() == [0, 1, 2]
 

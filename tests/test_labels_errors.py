@@ -121,18 +121,14 @@ def test_what_is_no_table_at_all(source):
 
 
 def test_a_lazy_frame_that_cannot_be_collected():
-    lazy = pl.LazyFrame({"R": ["x"], "A": ["1"]}).with_columns(
-        pl.col("A").cast(pl.Int8), pl.col("R").cast(pl.Int8)
-    )
+    lazy = pl.LazyFrame({"R": ["x"], "A": ["1"]}).with_columns(pl.col("A").cast(pl.Int8), pl.col("R").cast(pl.Int8))
     assert_says(refusal(lazy), "cannot be collected")
 
 
 # ------------------------------------------------------------------------------------------------------- rows
 
 
-@pytest.mark.parametrize(
-    "row, cells", [("1", "1 cell "), ("1,0,0", "3 cells"), ("1,", None), ("1,0,", "3 cells")]
-)
+@pytest.mark.parametrize("row, cells", [("1", "1 cell "), ("1,0,0", "3 cells"), ("1,", None), ("1,0,", "3 cells")])
 def test_a_ragged_row(tmp_path, row, cells):
     content = f"R,A\n1,0\n\n0,0\n{row}\n1,0\n"
     if cells:
@@ -176,9 +172,7 @@ def test_a_header_with_an_unpaired_quotation_mark(tmp_path):
 )
 def test_a_line_that_is_no_json_object(tmp_path, line, part):
     if part != "line 3":
-        assert_says(
-            refused_file(tmp_path, f'{{"R": 1}}\n\n{line}\n{{"R": 0}}\n', "t.jsonl"), "t.jsonl: line 3", part
-        )
+        assert_says(refused_file(tmp_path, f'{{"R": 1}}\n\n{line}\n{{"R": 0}}\n', "t.jsonl"), "t.jsonl: line 3", part)
 
 
 def test_a_json_line_that_is_no_text(tmp_path):
@@ -213,16 +207,12 @@ BAD_VALUES += ["\u0661", "1_0", "ye\u017f", [1], {"R": 1}, (0,), b"1", 1j, pd.Ti
 def test_a_value_that_is_no_label(value):
     cells = pd.Series([1, None, value, 0, value, value], dtype=object)
     message = refusal(pd.DataFrame({"A": 0, "R": cells}))
-    assert_says(
-        message, 'Column "R", row 3 has', "2 more such values", ROW_RULE, "0/1, 0.0/1.0, true/false or yes/no"
-    )
+    assert_says(message, 'Column "R", row 3 has', "2 more such values", ROW_RULE, "0/1, 0.0/1.0, true/false or yes/no")
     assert str(value)[:50] in message
     assert len(message) < 500
 
 
-@pytest.mark.parametrize(
-    "dtype", ["int8", "int64", "float32", "float64", "Int64", "Float64", "category", "str"]
-)
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float32", "float64", "Int64", "Float64", "category", "str"])
 def test_a_value_that_is_no_label_in_a_column_of_any_dtype(dtype):
     cells = pd.Series([1, 0] * 50_000 + [2, 1]).astype(dtype)
     assert_says(refusal(pd.DataFrame({"R": cells})), 'Column "R", row 100001 has', "2")
@@ -236,9 +226,7 @@ def test_a_value_that_is_no_label_in_a_file(tmp_path):
 
 def test_bad_values_in_several_columns_are_told_together():
     message = refusal(pd.DataFrame({"R": ["?", 1], "A": [0, 3], "T_J.gpt": [0, 0.5]}))
-    assert_says(
-        message, 'Column "R", row 1 has "?"', 'Column "A", row 2 has 3', 'Column "T_J.gpt", row 2 has 0.5'
-    )
+    assert_says(message, 'Column "R", row 1 has "?"', 'Column "A", row 2 has 3', 'Column "T_J.gpt", row 2 has 0.5')
 
 
 def test_a_renamed_column_is_called_by_its_own_name():
@@ -253,6 +241,9 @@ def test_advice_fits_the_value():
 
 def test_control_characters_do_not_reach_the_terminal():
     assert "\x1b" not in refusal(pd.DataFrame({"R": ["\x1b[31m\n"]}))
+    assert_says(refusal(pd.DataFrame({"R\x1b[31m\n": [1]})), r'"R\x1b[31m\n"')
+    report = str(read_labels(pd.DataFrame({"R": [1], "system": ["a\nb\x1b"], "note\x1b": [1]})).report)
+    assert "\x1b" not in report and r"a\nb\x1b" in report
 
 
 @pytest.mark.parametrize("value", ["great", 3, -1, True, 0.5, "yes"])
@@ -312,9 +303,7 @@ def test_levels_that_make_no_sense(levels, part):
 def test_a_name_that_looks_misspelt(name, meant):
     other = "A" if meant == "R" else "R"
     message = refusal(pd.DataFrame({other: [1], name: [1]}))
-    assert_says(
-        message, f'"{name}"', f'did you mean "{meant}"?', f'columns={{"{meant}": "{name}"}}', "--column "
-    )
+    assert_says(message, f'"{name}"', f'did you mean "{meant}"?', f'columns={{"{meant}": "{name}"}}', "--column ")
     assert read_labels(pd.DataFrame({other: [1], name: [1]}), {meant: name}).report.columns == {meant: name}
 
 
@@ -378,9 +367,7 @@ def test_a_row_without_a_system(missing):
 
 
 def test_many_rows_without_a_system():
-    assert_says(
-        refusal(pd.DataFrame({"R": 1, "system": ["a"] + [None] * 9})), "9 rows: 2, 3, 4, 5, 6 and 4 more"
-    )
+    assert_says(refusal(pd.DataFrame({"R": 1, "system": ["a"] + [None] * 9})), "9 rows: 2, 3, 4, 5, 6 and 4 more")
 
 
 def test_a_system_without_any_label():

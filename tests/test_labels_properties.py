@@ -32,9 +32,7 @@ def code_tables(draw, max_rows=12):
     """Codes [N, 4] that no rule refuses, and a system for each row."""
     rows = st.tuples(*[st.sampled_from([-1, 0, 1])] * 4).filter(lambda row: row[1:3] != (1, 1))
     codes = np.array(draw(st.lists(rows, min_size=1, max_size=max_rows)), np.int8)
-    systems = draw(
-        st.lists(st.sampled_from(["b", "a", "c d", "é"]), min_size=len(codes), max_size=len(codes))
-    )
+    systems = draw(st.lists(st.sampled_from(["b", "a", "c d", "é"]), min_size=len(codes), max_size=len(codes)))
     for name in set(systems):
         mine = [s == name for s in systems]
         hypothesis.assume((codes[mine] >= 0).any())
@@ -132,9 +130,7 @@ def test_random_bytes_are_read_or_refused(tmp_path, content, suffix):
 
 
 @files
-@hypothesis.given(
-    st.text(alphabet='01,"\n\rRAT;\tyes \ufeff', max_size=40), st.sampled_from(["", "R,A\n", '"R"\n'])
-)
+@hypothesis.given(st.text(alphabet='01,"\n\rRAT;\tyes \ufeff', max_size=40), st.sampled_from(["", "R,A\n", '"R"\n']))
 def test_random_tables_are_read_or_refused(tmp_path, content, header):
     path = tmp_path / "t.csv"
     path.write_text(header + content, encoding="utf-8", newline="")
@@ -162,3 +158,4 @@ def test_any_column_names_are_read_or_refused(names):
         read_labels(frame)
     except LabelError as error:
         assert "did you mean" in str(error) or "more than once" in str(error)
+        assert str(error).isprintable()

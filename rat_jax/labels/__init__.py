@@ -1,6 +1,6 @@
 """Label tables come in at this door: they are read, checked, and turned into codes and counts.
 
-Start with `read_labels`; everything else here is what it returns or raises, and `example_labels` to try it on.
+Start with `read_labels`; the rest is what it returns or raises, and `example_labels` to try it on.
 """
 
 from .example import example_labels

@@ -113,9 +113,7 @@ def _describe_row(row: int, cells: Mapping[str, Column]) -> str:
     return f"row {row + 1}" + (f" ({', '.join(known)})" if known else "")
 
 
-def refuse_silent_systems(
-    systems: Sequence[str], system: np.ndarray, patterns: np.ndarray, count: np.ndarray
-) -> None:
+def refuse_silent_systems(systems: Sequence[str], system: np.ndarray, patterns: np.ndarray, count: np.ndarray) -> None:
     """Every system needs a label somewhere; `system`, `patterns`, `count` are the [P] observed patterns."""
     speaks = np.zeros(len(systems), bool)
     speaks[system[(patterns != MISSING).any(axis=1)]] = True

@@ -66,9 +66,7 @@ def plan_columns(names: Sequence[str], columns: Mapping[str, str | None] | None 
     _refuse_typos({name: meant for name, meant in lookalikes.items() if meant and meant not in sources})
     if not any(is_label(name) for name in sources):
         raise LabelError(_no_labels(names))
-    notes = [
-        note for name in ignored if name not in dropped and (note := _ignored_note(name, lookalikes[name]))
-    ]
+    notes = [note for name in ignored if name not in dropped and (note := _ignored_note(name, lookalikes[name]))]
     return ColumnPlan(sources, tuple(ignored), tuple(notes))
 
 
@@ -121,9 +119,7 @@ def _also(names: Sequence[str]) -> str:
     return f", and so does {_quoted(names)}" if names else ""
 
 
-def _read_mapping(
-    names: Sequence[str], columns: Mapping[str, str | None] | None
-) -> tuple[dict[str, str], set[str]]:
+def _read_mapping(names: Sequence[str], columns: Mapping[str, str | None] | None) -> tuple[dict[str, str], set[str]]:
     """The `columns=` argument as ({known: yours}, {columns to leave out})."""
     if columns is None:
         return {}, set()
@@ -138,18 +134,14 @@ def _read_mapping(
             _add_pair(chosen, *_known_and_yours(str(key), str(value), names))
     both = sorted(dropped & set(chosen.values()))
     if both:
-        raise LabelError(
-            f'columns= both reads and leaves out the column "{both[0]}"; keep one of the two entries.'
-        )
+        raise LabelError(f'columns= both reads and leaves out the column "{both[0]}"; keep one of the two entries.')
     return chosen, dropped
 
 
 def _present(name: str, names: Sequence[str]) -> str:
     if name in names:
         return name
-    raise LabelError(
-        f'columns= names "{name}", but the table has no such column{_has(names)}.{nearest(name, names)}'
-    )
+    raise LabelError(f'columns= names "{name}", but the table has no such column{_has(names)}.{nearest(name, names)}')
 
 
 def _known_and_yours(key: str, value: str, names: Sequence[str]) -> tuple[str, str]:
@@ -172,9 +164,7 @@ def _known_and_yours(key: str, value: str, names: Sequence[str]) -> tuple[str, s
 
 def _add_pair(chosen: dict[str, str], known: str, yours: str) -> None:
     if known in chosen:
-        raise LabelError(
-            f'columns= maps both "{chosen[known]}" and "{yours}" to "{known}"; keep one of them.'
-        )
+        raise LabelError(f'columns= maps both "{chosen[known]}" and "{yours}" to "{known}"; keep one of them.')
     if yours in chosen.values():
         other = next(name for name, source in chosen.items() if source == yours)
         raise LabelError(
@@ -207,9 +197,7 @@ def _shell(meant: str, name: str) -> str:
 
 
 def _no_labels(names: Sequence[str]) -> str:
-    looks_headless = bool(names) and all(
-        re.fullmatch(r"[\d.]*|true|false|yes|no", name.lower()) for name in names
-    )
+    looks_headless = bool(names) and all(re.fullmatch(r"[\d.]*|true|false|yes|no", name.lower()) for name in names)
     hint = " The first line looks like data: a table needs a header line." if looks_headless else ""
     return (
         f"The table has no label column: expected at least one of R, A, T, R_J, T_J, R_J.<name>, T_J.<name>"

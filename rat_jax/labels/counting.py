@@ -49,9 +49,7 @@ def total_weight(weight: np.ndarray) -> int:
     return len(weight) * int(weight[0]) if len(weight) and is_constant(weight) else int(weight.sum())
 
 
-def _dense_totals(
-    codes: np.ndarray, dims: tuple[int, ...], system: np.ndarray, weight: np.ndarray
-) -> np.ndarray:
+def _dense_totals(codes: np.ndarray, dims: tuple[int, ...], system: np.ndarray, weight: np.ndarray) -> np.ndarray:
     cells = math.prod(dims)
     scale = int(weight[0]) if len(weight) and is_constant(weight) else None
     totals = np.zeros(cells, np.int64)

@@ -144,17 +144,11 @@ def _split_header(lines: _LineCounter, delimiter: str, label: str) -> list[str]:
     try:
         names = next(row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row)
     except UnicodeDecodeError as error:
-        raise LabelError(
-            f"{label} is not UTF-8 text; a label table is UTF-8 text with a header line."
-        ) from error
+        raise LabelError(f"{label} is not UTF-8 text; a label table is UTF-8 text with a header line.") from error
     except (csv.Error, StopIteration) as error:
-        raise LabelError(
-            f"{label}: the header line cannot be read ({str(error) or 'it is blank'})."
-        ) from error
+        raise LabelError(f"{label}: the header line cannot be read ({str(error) or 'it is blank'}).") from error
     if any("\0" in name for name in names):
-        raise LabelError(
-            f"{label} holds binary data, not text; a label table is UTF-8 text with a header line."
-        )
+        raise LabelError(f"{label} holds binary data, not text; a label table is UTF-8 text with a header line.")
     return names
 
 

@@ -75,9 +75,7 @@ def encode_label(column: Column, vocabulary: Vocabulary) -> EncodedLabel:
     return EncodedLabel(codes, coerced, _find(codes == INVALID, column))
 
 
-def _encode_block(
-    block: np.ndarray | Tokens, vocabulary: Vocabulary, out: np.ndarray
-) -> Counter[tuple[str, int]]:
+def _encode_block(block: np.ndarray | Tokens, vocabulary: Vocabulary, out: np.ndarray) -> Counter[tuple[str, int]]:
     if isinstance(block, Tokens):
         return _encode_tokens(block, vocabulary, out)
     if block.dtype.kind == "b":
@@ -229,17 +227,20 @@ def encode_text(column: Column) -> EncodedText:
 
 
 def _words_and_index(column: Column) -> tuple[pa.Array, np.ndarray]:
-    encoded = _as_arrow_text(column)
-    if encoded is None:
-        encoded = pa.chunked_array(
-            [_stringify(block) for block in _token_blocks(column)]
-            or [_stringify(Tokens([], np.empty(0, np.int64)))]
-        )
-    encoded = encoded.dictionary_encode().unify_dictionaries().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0)
-    index = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
-    return encoded.dictionary.cast(pa.large_string()), index.astype(np.int32, copy=False)
+    text = _as_arrow_text(column)
+    if text is None:
+        text = pa.chunked_array([_stringify(block) for block in _token_blocks(column)], pa.large_string())
+    if pa.types.is_dictionary(text.type):
+        encoded = _one_array(text.unify_dictionaries())
+    else:  # one array first: unifying the dictionaries of many chunks costs ten times as much
+        encoded = _one_array(text).dictionary_encode()
+    index = encoded.indices if not encoded.null_count else pc.fill_null(encoded.indices, -1)
+    words = encoded.dictionary.cast(pa.large_string())
+    return words, index.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def _as_arrow_text(column: Column) -> pa.ChunkedArray | None:
@@ -273,9 +274,7 @@ def _token_blocks(column: Column) -> Iterator[Tokens]:
 
 def _stringify(block: Tokens) -> pa.Array:
     """Text of each row; distinct values may share one (1 and "1"), so texts are encoded once more later."""
-    words = pa.array(
-        [None if is_missing(value) else _valid_text(value) for value in block.values], pa.large_string()
-    )
+    words = pa.array([None if is_missing(value) else _valid_text(value) for value in block.values], pa.large_string())
     index = np.asarray(block.index, np.int64)
     return words.take(pa.array(index, mask=index < 0))
 

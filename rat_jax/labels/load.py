@@ -107,9 +107,7 @@ class _Encoded:
     texts: dict[str, EncodedText]
 
 
-def _encode(
-    cells: Mapping[str, Column], plan: ColumnPlan, vocabularies: Mapping[str, Vocabulary]
-) -> _Encoded:
+def _encode(cells: Mapping[str, Column], plan: ColumnPlan, vocabularies: Mapping[str, Vocabulary]) -> _Encoded:
     spoken = {name: vocabularies.get(name, Vocabulary()) for name in plan.labels}
     labels = {name: encode_label(cells[name], spoken[name]) for name in plan.labels}
     refuse_invalid_labels(labels, spoken, plan)
@@ -226,22 +224,16 @@ def _coercions(labels: Mapping[str, EncodedLabel]) -> tuple[Coercion, ...]:
     )
 
 
-def _repeats(
-    ids: EncodedText | None, system: np.ndarray, n_systems: int, weight: np.ndarray
-) -> tuple[int, int]:
+def _repeats(ids: EncodedText | None, system: np.ndarray, n_systems: int, weight: np.ndarray) -> tuple[int, int]:
     return (0, 0) if ids is None else repeated_ids(ids.index, len(ids.words), system, n_systems, weight)
 
 
 def _notes(table_rows: int, kept: np.ndarray | None, systems: Sequence[str]) -> list[str]:
     notes = []
     if kept is not None:
-        notes.append(
-            f"{in_rows(table_rows - len(kept))} of the table with a count of 0 were checked and left out."
-        )
+        notes.append(f"{in_rows(table_rows - len(kept))} of the table with a count of 0 were checked and left out.")
     by_form = pd.Series(systems).groupby([name.strip().casefold() for name in systems])
     for _, alike in by_form:
         if len(alike) > 1:
-            notes.append(
-                f"Systems {' and '.join(map(show, alike))} differ only in case or spaces; they stay apart."
-            )
+            notes.append(f"Systems {' and '.join(map(show, alike))} differ only in case or spaces; they stay apart.")
     return notes

@@ -81,9 +81,7 @@ def open_table(source: Any, is_wanted: Callable[[str], bool] = lambda name: True
             f"got {type(source).__name__}. A dict or list of records becomes one with pandas.DataFrame(...)."
         ) from error
     if not isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
-        raise LabelError(
-            f"A label table is a whole DataFrame, not a {type(source).__name__} with a single column."
-        )
+        raise LabelError(f"A label table is a whole DataFrame, not a {type(source).__name__} with a single column.")
     return type(source).__name__, NarwhalsTable(frame)
 
 
@@ -146,13 +144,15 @@ class NarwhalsTable:
                 frame = frame.collect()
             except Exception as error:
                 raise _uncollectable(error) from error
-        return {name: self._column(frame, name) for name in names}
+        objects = [name for name in names if self._schema[name] == nw.Object]
+        table = frame.select([name for name in names if name not in objects]).to_arrow()
+        return {name: _objects(frame[name]) if name in objects else table.column(name) for name in names}
 
-    def _column(self, frame: nw.DataFrame, name: str) -> Column:
-        if self._schema[name] == nw.Object:
-            return np.array([*frame[name].to_list(), None], dtype=object)[:-1]
-        values = frame[name].to_arrow()
-        return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+
+def _objects(series: nw.Series) -> np.ndarray:
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
+    return values
 
 
 def _uncollectable(error: Exception) -> LabelError:
@@ -232,9 +232,7 @@ class ParquetTable:
         return {name: table.column(name) for name in names}
 
     def _broken(self, error: Exception) -> LabelError:
-        return LabelError(
-            f"{self._path.name} cannot be read as parquet: {str(error).splitlines()[0].rstrip('.')}."
-        )
+        return LabelError(f"{self._path.name} cannot be read as parquet: {str(error).splitlines()[0].rstrip('.')}.")
 
 
 class _Repeated(dict):
@@ -254,9 +252,7 @@ class JsonLinesTable:
             if line.strip():
                 self._add(self._parse(line, number), is_wanted)
         if not self._rows:
-            raise LabelError(
-                f"{label} is empty; a label table needs at least one row, one JSON object a line."
-            )
+            raise LabelError(f"{label} is empty; a label table needs at least one row, one JSON object a line.")
         self.names = list(self._columns)
 
     def fetch(self, names: Sequence[str], varied: Collection[str] = ()) -> dict[str, Column]:
@@ -264,24 +260,23 @@ class JsonLinesTable:
 
     def _parse(self, line: bytes, number: int) -> dict[str, object]:
         try:
-            record = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_as_object)
+            record = _DECODER.decode(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
             raise LabelError(f"{self._label}: line {number} is not UTF-8 text.") from error
         except (ValueError, RecursionError) as error:
             raise LabelError(f"{self._label}: line {number} is not one JSON object ({error}).") from error
         if not isinstance(record, dict):
-            raise LabelError(
-                f"{self._label}: line {number} must hold one JSON object, found {type(record).__name__}."
-            )
+            raise LabelError(f"{self._label}: line {number} must hold one JSON object, found {type(record).__name__}.")
         if isinstance(record, _Repeated):
             raise LabelError(f"{self._label}: line {number} gives a key more than once; give each key once.")
         return record
 
     def _add(self, record: dict[str, object], is_wanted: Callable[[str], bool]) -> None:
+        columns = self._columns
         for name, value in record.items():
-            if name not in self._columns:
-                self._columns[name] = _TokenCollector() if is_wanted(name) else None
-            collector = self._columns[name]
+            if name not in columns:
+                columns[name] = _TokenCollector() if is_wanted(name) else None
+            collector = columns[name]
             if collector is not None:
                 collector.add(self._rows, value)
         self._rows += 1
@@ -296,27 +291,43 @@ def _as_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record if len(record) == len(pairs) else _Repeated(record)
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_as_object)  # made once: a call of json.loads would make one each
+
+
+@dataclass(frozen=True)
+class _Unhashable:
+    """Stands for a value that cannot be a dict key; equal where the texts are."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class _TokenCollector:
     """Collects one column value by value; equal values of different types (1, 1.0, true) stay apart."""
 
     def __init__(self) -> None:
         self._values: list[object] = []
-        self._places: dict[tuple[type, object], int] = {}
+        self._places: dict[tuple[type, object], int] = {(type(None), None): -1}
         self._index = array("i")
 
     def add(self, row: int, value: object) -> None:
-        if row > len(self._index):
+        if row != len(self._index):
             self._index.extend(array("i", [-1]) * (row - len(self._index)))
-        if value is None or (isinstance(value, float) and value != value):
-            self._index.append(-1)
-            return
         try:
-            place = self._places.setdefault((type(value), value), len(self._values))
-        except TypeError:
-            place = self._places.setdefault((type(value), repr(value)), len(self._values))
-        if place == len(self._values):
-            self._values.append(value)
-        self._index.append(place)
+            place = self._places.get((value.__class__, value))
+        except TypeError:  # a list or dict, which no column wants: one entry for each that looks different
+            self.add(row, _Unhashable(repr(value)))
+            return
+        self._index.append(self._new_place(value) if place is None else place)
+
+    def _new_place(self, value: object) -> int:
+        if isinstance(value, float) and value != value:
+            return -1
+        place = self._places[value.__class__, value] = len(self._values)
+        self._values.append(value)
+        return place
 
     def finish(self, rows: int) -> Tokens:
         index = np.full(rows, -1, np.int32)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .vocabulary import show
+from .vocabulary import printable, show
 
 _MOST_LINES = 12
 REPEATED_IDS_ADVICE = (
@@ -70,7 +70,7 @@ class LoadReport:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(printable, self._lines()))
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain dicts, lists, strings, ints and None, ready for JSON."""
@@ -105,9 +105,7 @@ class LoadReport:
     def _sentences(self) -> Iterator[str]:
         if self.columns:
             yield (
-                "Read under another name: "
-                + ", ".join(f"{k} from {show(v)}" for k, v in self.columns.items())
-                + "."
+                "Read under another name: " + ", ".join(f"{k} from {show(v)}" for k, v in self.columns.items()) + "."
             )
         for column in dict.fromkeys(coercion.column for coercion in self.coerced):
             of_column = [str(coercion) for coercion in self.coerced if coercion.column == column]
@@ -117,9 +115,7 @@ class LoadReport:
         if self.ignored:
             yield f"Ignored columns: {_join(self.ignored)}."
         if self.unlabelled:
-            yield f"{_rows(self.unlabelled)} no label at all and say nothing.".replace(
-                "1 row no", "1 row has no"
-            )
+            yield f"{_rows(self.unlabelled)} no label at all and say nothing.".replace("1 row no", "1 row has no")
         if self.repeated_ids:
             yield (
                 f"{self.repeated_ids:,} id{'s' * (self.repeated_ids > 1)} "
@@ -144,9 +140,7 @@ class LoadReport:
             yield from sentences
 
     def _repr_html_(self) -> str:
-        head = (
-            f"<p><b>{html.escape(self.source)}</b>: {self.rows:,} rows, {len(self.systems):,} system(s)</p>"
-        )
+        head = f"<p><b>{html.escape(self.source)}</b>: {self.rows:,} rows, {len(self.systems):,} system(s)</p>"
         tables = "".join(
             _html_table(rows)
             for rows in (

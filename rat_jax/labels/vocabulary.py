@@ -26,7 +26,7 @@ KNOWN_COLUMNS_IN_WORDS = "R, A, T, R_J, T_J, R_J.<name>, T_J.<name>, id, system,
 MISSING = -1
 INVALID = -2
 
-MISSING_WORDS = frozenset({"", "na", "nan", "none"})
+MISSING_WORDS = frozenset({"", "na", "nan", "none", "<na>"})  # the last is how pandas prints NA
 BINARY_WORDS = {"0": 0, "0.0": 0, "false": 0, "no": 0, "1": 1, "1.0": 1, "true": 1, "yes": 1}
 MISSING_IN_WORDS = "empty, NaN, None or NA for a missing label"
 BINARY_IN_WORDS = "0/1, 0.0/1.0, true/false or yes/no in any case"
@@ -35,7 +35,19 @@ _NAMED_JUDGE = re.compile(r"[RT]_J\.\S(.*\S)?", re.DOTALL)
 
 
 class LabelError(ValueError):
-    """A label table that cannot be used; the message says where, what was expected, and what to do."""
+    """A label table that cannot be used; the message says where, what was expected, and what to do.
+
+    A message quotes names and values that come from a file, so control characters in it are escaped: it stays one
+    line, and cannot steer a terminal.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+def printable(text: str) -> str:
+    """The text with line ends, control characters and other unprintable ones escaped as Python would."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 # ----------------------------------------------------------------------------------------------- column names
@@ -125,7 +137,7 @@ def show(token: object) -> str:
     """A cell value as it should look in a message: quoted text, short, whole numbers without a fraction."""
     if isinstance(token, str):
         text = token if len(token) <= 60 else token[:57] + "..."
-        return '"' + "".join(c if c.isprintable() else repr(c)[1:-1] for c in text) + '"'
+        return f'"{printable(text)}"'
     if isinstance(token, (float, np.floating)) and abs(token) < 1e15 and token == int(token):
         return str(int(token))
     text = str(token)
@@ -137,22 +149,16 @@ def read_levels(levels: Mapping[str, Sequence[str]] | None) -> dict[str, Vocabul
     if levels is None:
         return {}
     if not isinstance(levels, Mapping):
-        raise LabelError(
-            f'levels= maps a label to its words, such as {{"R": ("fail", "success")}}; got {levels!r}.'
-        )
+        raise LabelError(f'levels= maps a label to its words, such as {{"R": ("fail", "success")}}; got {levels!r}.')
     return {str(name): _vocabulary(str(name), words) for name, words in levels.items()}
 
 
 def _vocabulary(name: str, words: Sequence[str]) -> Vocabulary:
     if not is_label(name):
         hint = nearest(name, (*CORE_LABELS, *JUDGE_LABELS))
-        raise LabelError(
-            f'levels= names "{name}", which is not a label (R, A, T, R_J, T_J or a named judge).{hint}'
-        )
+        raise LabelError(f'levels= names "{name}", which is not a label (R, A, T, R_J, T_J or a named judge).{hint}')
     if isinstance(words, str) or not all(isinstance(word, str) for word in words):
-        raise LabelError(
-            f'levels= of "{name}" must be a sequence of words, lowest level first; got {words!r}.'
-        )
+        raise LabelError(f'levels= of "{name}" must be a sequence of words, lowest level first; got {words!r}.')
     lowered = [word.strip().lower() for word in words]
     reserved = [word for word in lowered if word in MISSING_WORDS or re.fullmatch(r"[\d.]+", word)]
     if len(lowered) < 2 or len(set(lowered)) < len(lowered) or len(lowered) > 100 or reserved:
