@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rat_jax.inference import exact, mixture, moments, row_moments, split_rows
+from rat_jax.inference import direct, exact, mixture, moments, row_moments, split_rows
+from rat_jax.inference.draws import draw_betas
 from rat_jax.inference.exact import ExactTooLarge, exact_posterior, is_applicable, required_bytes
 from rat_jax.inference.marginals import BetaMixture, condense, theta_mixtures, theta_quantiles
 from rat_jax.inference.splits import enumerate_terms, read_splits
@@ -234,6 +235,51 @@ def test_draws_agree_with_exact_moments_and_distribution_functions(index):
         assert stats.kstest(draws[:, theta], mixture_of_betas.cdf).pvalue > 1e-4
         assert mixture_of_betas.mean == pytest.approx(post.theta_mean[0, theta], abs=1e-8)
         assert mixture_of_betas.sd**2 == pytest.approx(post.theta_var[0, theta], rel=1e-6)
+
+
+NEGATIVE_POWERS = np.array([[1, 0.6], [1.0, 1.2], [0.7, 2], [1.5, 0.9], [1.4, 1.3]])
+
+
+@pytest.mark.parametrize(
+    ("base", "extra", "hide", "prior"), [(100, 500, 0.0, UNIFORM), (5, 100, 0.3, UNIFORM), (30, 100, 0.0, NEGATIVE_POWERS)]
+)
+def test_draws_made_without_tables_follow_the_same_posterior(base, extra, hide, prior, monkeypatch):
+    # thin bases make acceptance rare and shapes small, the hard case for the method
+    monkeypatch.setattr(direct, "LOWEST_RATE", 0.01)
+    counts, n = study_table(20, base=base, extra=extra, hide=(0.0, hide)), 100_000
+    post = exact_posterior(counts, prior)
+    plan = direct.plan_direct(read_splits(counts), prior, post.state_mean[0], post.theta_var[0])
+    draws = np.empty((n, 5))
+    direct.fill_direct(plan, draws, np.random.default_rng(base), split_rows.Scratch())
+    assert np.all((draws > 0) & (draws < 1))
+    assert np.all(np.abs(draws.mean(axis=0) - post.theta_mean[0]) < 4.5 * np.sqrt(post.theta_var[0] / n))
+    assert np.all(np.abs(draws.var(axis=0) / post.theta_var[0] - 1) < 4.5 * np.sqrt(8 / n))
+    for theta, exactly in zip(draws.T, theta_mixtures(counts, prior), strict=True):
+        assert stats.kstest(theta, exactly.cdf).pvalue > 1e-4
+    r, a0, a1 = draws[:, :3].T
+    spread = np.sqrt(np.diag(post.state_cov[0])[[2, 5]])
+    exactly = post.state_cov[0][2, 5] / spread.prod()
+    assert np.corrcoef((1 - r) * a0, r * a1)[0, 1] == pytest.approx(exactly, abs=4.5 / np.sqrt(n))
+
+
+def test_gammas_are_settled_early_only_where_the_exact_test_accepts():
+    y = np.concatenate([np.linspace(-1.2, -0.5, 20_001), np.linspace(-0.5, 20, 200_001)])
+    for shape in (1.0, 1.5, 10.0, 1e4):
+        rate = direct.log_gamma_rate(np.float64(shape), y)
+        settled = 1 - (shape - 1 / 3) * (1.05 * y**4 + 3.6 * y**8)
+        assert np.all(rate <= 1e-9)
+        assert np.all((settled <= 0) | (settled <= np.exp(rate) + 1e-9))
+
+
+def test_betas_follow_their_distribution_at_every_size():
+    pairs = [(0.2, 0.3), (1, 1), (1.5, 0.7), (3, 200), (40, 60), (1e6, 3e6)]
+    n = 50_000
+    shape = np.broadcast_to(np.array(pairs)[:, :, None], (len(pairs), 2, n)).copy()
+    drawn = draw_betas(shape, np.random.default_rng(4), split_rows.Scratch())
+    for (a, b), values in zip(pairs, drawn, strict=True):
+        assert stats.kstest(values, stats.beta(a, b).cdf).pvalue > 1e-4
+    usual = draw_betas(shape[1:2], np.random.default_rng(5), split_rows.Scratch())[0]
+    assert stats.kstest(usual, "uniform").pvalue > 1e-4
 
 
 def test_draws_are_independent_in_order():

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rat_jax.inference.direct import fill_direct, plan_direct
 from rat_jax.inference.draws import draw_thetas
 from rat_jax.inference.mixture import NEGLIGIBLE, build_block, term_ranges
 from rat_jax.inference.moments import Moments, combine
@@ -174,7 +175,10 @@ def _solve_one(
     share = np.exp(totals - peak)
     moments = combine((float(np.exp(log_total - peak)), m) for log_total, m in parts)
     if rng is not None and draws is not None:
-        if block is not None and len(ranges) == 1:
+        plan = plan_direct(splits, prior, moments.state_mean, moments.theta_var)
+        if plan is not None:
+            fill_direct(plan, draws, rng, scratch)
+        elif block is not None and len(ranges) == 1:
             draws[:] = draw_thetas(block, len(draws), rng, scratch)
         else:
             _draw_from_blocks(splits, prior, ranges, share / share.sum(), rng, draws, scratch)

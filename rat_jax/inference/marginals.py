@@ -125,8 +125,10 @@ class BetaMixture:
             + value[left + 1] * t**2 * (3 - 2 * t)
             + width * t * (1 - t) * (slope[left] * (1 - t) - slope[left + 1] * t)
         )
-        apart = np.diff(value) > 0.02
-        exact = (apart | sharp[1:] | sharp[:-1])[left]
+        # joining is safe where nodes are close and the cubic stays monotone (Fritsch and Carlson 1980)
+        gain, gap = np.diff(value), np.diff(at)
+        steep = np.maximum(slope[1:], slope[:-1]) * gap > 3 * gain + 1e-12
+        exact = ((gain > 0.02) | steep | sharp[1:] | sharp[:-1])[left]
         joined[exact] = self._exact_cdf(x[exact])
         return np.clip(joined, 0.0, 1.0)
 

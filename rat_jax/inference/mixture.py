@@ -26,6 +26,7 @@ CELLS_AT_ONCE = 1 << 20
 """Cells of the tables in one block of terms; bounds memory, changes no result."""
 
 NEGLIGIBLE = 46.1  # exp(-46.1) < 1e-20, the largest share of the mass that a window may leave out
+WINDOWED = 1 << 17  # cells from which a window is worth its search
 TABLED = 8192  # arguments for which running sums of logs are kept
 
 
@@ -130,7 +131,7 @@ def find_window(alpha: Array, beta: Array, gamma: Array) -> tuple[slice, slice]:
     Proven, not guessed: each block of cells is bounded above by the largest alpha, beta and gamma in it, and the total below
     by one cell. Nothing is assumed about the number of modes.
     """
-    if alpha.size * beta.size < 4096:
+    if alpha.size * beta.size < WINDOWED:
         return slice(0, beta.size), slice(0, alpha.size)
     step = max(2, int((alpha.size * beta.size) ** 0.5) // 24)
     edge_u, edge_v, edge_s = (np.arange(0, x.size, step) for x in (alpha, beta, gamma))

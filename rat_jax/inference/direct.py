@@ -1,0 +1,173 @@
+"""Independent posterior draws without any table, where rows miss R but show whether the system abstained.
+
+Settled counts, priors and posterior means come in, draws go out. Written as P(A, T) times P(R | A, T), such data give five
+independent Betas; the RAT priors, written that way round, are not quite Betas, and a draw is accepted with the ratio of the two,
+which is near one. Every accepted draw is an independent draw from the posterior itself.
+
+The ratio: in terms of the state probabilities pi, Beta priors along R -> A -> T are powers of the pi times powers of P(R=r) and
+P(R=r, A=0). A negative power of a sum of pi is bounded by powers of the pi (weighted arithmetic and geometric means), with equality
+at chosen shares; what is lost is exp(-KL(shares || theta)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from rat_jax.inference.split_rows import Scratch
+from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R, Splits
+
+Array = NDArray[np.float64]
+
+LOWEST_RATE = 0.8
+"""Below this expected share of accepted proposals the tables are faster."""
+
+AT_ONCE, SPARE = 8192, 64
+"""Most proposals made together, and how many more than expected to be needed."""
+
+
+@dataclass(frozen=True)
+class DirectPlan:
+    """What to propose and how to accept.
+
+    shape: [5, 2], Beta parameters of P(A=1), P(T=1 | A=0) and P(R=1 | cell) for the cells A=1, wrong answer, right answer.
+    target, strength: [4], shares and weights of the loss sum strength * KL(target || theta) for theta_A_minus, theta_A_plus,
+    theta_T_minus, theta_T_plus. rate: about how many proposals are accepted.
+    """
+
+    shape: Array
+    target: Array
+    strength: Array
+    rate: float
+
+
+def plan_direct(splits: Splits, prior: Array, state_mean: Array, theta_var: Array) -> DirectPlan | None:
+    """The plan for one data set, or None where the data or the priors do not allow it.
+
+    prior: [5, 2]; state_mean [6] and theta_var [5]: posterior moments, which only steer how many proposals are accepted.
+    """
+    if any(splits.unsure) or splits.abstained + splits.not_abstained == 0:
+        return None
+    # powers of P(R=0), P(R=1) and of P(R=0, A=0), P(R=1, A=0) left over in the posterior density of the state probabilities
+    rows = splits.settled.astype(np.float64)
+    arms, answers = (A_MINUS, A_PLUS), (T_MINUS, T_PLUS)
+    power_r = prior[R, ::-1] - prior[arms, :].sum(axis=1) + rows[R, ::-1] - rows[arms, :].sum(axis=1)
+    power_a = prior[arms, 1] - prior[answers, :].sum(axis=1) + rows[arms, 1] - rows[answers, :].sum(axis=1)
+    if np.any(power_r > 0) or np.any(power_a > 0):
+        return None
+    wrong, right, abstain = state_mean.reshape(2, 3).T
+    target_a, target_t = abstain / (wrong + right + abstain), right / (wrong + right)
+    strength_t = -power_a - power_r * (1 - target_a)
+    after = prior + rows
+    pi_abstain = after[arms, 0] + power_r * target_a
+    pi_right, pi_wrong = after[answers, 0] - strength_t * target_t, after[answers, 1] - strength_t * (1 - target_t)
+    if min(pi_abstain.min(), pi_right.min(), pi_wrong.min()) < 0.05:
+        return None
+    abstained = pi_abstain.sum() + splits.abstained
+    all_right, all_wrong = pi_right.sum() + splits.right, pi_wrong.sum() + splits.wrong
+    top = [[abstained, all_right + all_wrong + splits.answered], [all_right, all_wrong]]
+    shape = np.concatenate([top, pi_abstain[None, ::-1], pi_wrong[None, ::-1], pi_right[None, ::-1]])
+    target, strength = np.concatenate([target_a, target_t]), np.concatenate([-power_r, strength_t])
+    lost = strength @ (theta_var[1:] / (2 * target * (1 - target))) + (1 / (36 * np.maximum(shape, 1))).sum()
+    rate = float(np.exp(-lost))
+    return DirectPlan(shape, target, strength, rate) if rate > LOWEST_RATE else None
+
+
+def fill_direct(plan: DirectPlan, draws: Array, rng: np.random.Generator, scratch: Scratch) -> None:
+    """Fill draws [D, 5] with independent posterior draws."""
+    filled = 0
+    while filled < len(draws):
+        proposals = min(int((len(draws) - filled) / plan.rate) + SPARE, AT_ONCE)
+        found = _propose(plan, proposals, rng, scratch)
+        take = min(found.shape[1], len(draws) - filled)
+        draws[filled : filled + take] = found[:, :take].T
+        filled += take
+
+
+def _propose(plan: DirectPlan, proposals: int, rng: np.random.Generator, scratch: Scratch) -> Array:
+    """Accepted draws of the thetas among some proposals: [5, accepted]."""
+    gammas, y, gamma_loss = _propose_gammas(plan.shape.reshape(10), proposals, rng, scratch)
+    accept = rng.random(proposals)
+    thetas = _thetas(gammas.reshape(5, 2, proposals), scratch)
+    # KL(target || theta) <= (target - theta)^2 / (theta (1 - theta)), which settles most proposals without logarithms
+    away, room = (scratch.array(name, 4, proposals) for name in ("away", "room"))
+    np.subtract(thetas[1:], plan.target[:, None], out=away)
+    away *= away
+    np.subtract(1.0, thetas[1:], out=room)
+    room *= thetas[1:]
+    np.maximum(room, 1e-30, out=room)  # a refused gamma may put a theta outside its range: never settled here
+    away /= room
+    kept = accept < 1 - gamma_loss - plan.strength @ away
+    # of the others, most are settled by the exact loss alone, since the gammas' probability lies between 1 - gamma_loss and 1
+    unsure = np.flatnonzero(~kept)
+    ratio = np.exp(-plan.strength @ _divergence(plan.target[:, None], thetas[1:, unsure]))
+    kept[unsure] = accept[unsure] < ratio * (1 - gamma_loss[unsure])
+    last = ~kept[unsure] & (accept[unsure] < ratio)
+    unsure, ratio = unsure[last], ratio[last]
+    shape = plan.shape.reshape(10, 1)
+    kept[unsure] = accept[unsure] < ratio * np.exp(log_gamma_rate(shape + (shape < 1), y[:, unsure]).sum(axis=0))
+    return thetas[:, kept]
+
+
+def _propose_gammas(
+    shape: Array, proposals: int, rng: np.random.Generator, scratch: Scratch
+) -> tuple[Array, Array, Array]:
+    """Proposed Gamma(shape[j]) variables [J, n], their c x [J, n], and a bound on the probability of refusal [n].
+
+    Marsaglia and Tsang (ACM TOMS 26, 2000); shapes below one are raised by one and scaled by a power of a uniform.
+    """
+    small = np.flatnonzero(shape < 1)
+    d = shape + (shape < 1) - 1 / 3
+    y, gammas, fourth = (scratch.array(name, shape.size, proposals) for name in ("y", "gammas", "fourth"))
+    rng.standard_normal(out=y)
+    y *= (1 / np.sqrt(9 * d))[:, None]
+    np.multiply(y, y, out=fourth)
+    fourth *= fourth
+    loss = (1.05 * d) @ fourth  # see log_gamma_rate
+    fourth *= fourth
+    loss += (3.6 * d) @ fourth
+    np.add(y, 1.0, out=gammas)
+    np.multiply(gammas, gammas, out=fourth)
+    gammas *= fourth
+    gammas *= d[:, None]
+    for row in small:
+        gammas[row] *= rng.random(proposals) ** (1 / shape[row])
+    return gammas, y, loss
+
+
+def log_gamma_rate(shape: Array, y: Array) -> Array:
+    """Log of the probability with which d (1 + y)^3, d = shape - 1/3, is accepted; minus infinity for y <= -1.
+
+    With d >= 2/3 that probability is at least 1 - d (1.05 y^4 + 3.6 y^8), or the latter is negative.
+    """
+    d = shape - 1 / 3
+    inside = np.maximum(y, -1 + 1e-12)
+    rate = d * (4.5 * inside * inside + 1 - (1 + inside) ** 3 + 3 * np.log1p(inside))
+    return np.where(y > -1, rate, -np.inf)
+
+
+def _thetas(gammas: Array, scratch: Scratch) -> Array:
+    """The five thetas [5, n] from pairs of gammas [5, 2, n] for the Betas of a plan."""
+    (abstain, answer), (right, wrong) = gammas[:2] / gammas[:2].sum(axis=1, keepdims=True)
+    cell = np.stack([abstain, answer * wrong, answer * right])
+    split = gammas[2:] * (cell / gammas[2:].sum(axis=1))[:, None]  # both parts, since one minus the other loses digits
+    (abstain1, abstain0), (wrong1, wrong0), (right1, right0) = split
+    answer1, answer0 = wrong1 + right1, wrong0 + right0
+    thetas = scratch.array("thetas", 5, gammas.shape[2])
+    np.add(abstain1, answer1, out=thetas[R])
+    np.divide(abstain0, abstain0 + answer0, out=thetas[A_MINUS])
+    np.divide(abstain1, thetas[R], out=thetas[A_PLUS])
+    np.divide(right0, answer0, out=thetas[T_MINUS])
+    np.divide(right1, answer1, out=thetas[T_PLUS])
+    return thetas
+
+
+def _divergence(target: Array, theta: Array) -> Array:
+    """KL divergence of Bernoulli(theta) from Bernoulli(target); infinite where theta is 0 or 1, or outside."""
+    entropy = xlogy(target, target) + xlogy(1 - target, 1 - target)
+    inside = np.clip(theta, 1e-300, 1 - 1e-16)
+    value = entropy - target * np.log(inside) - (1 - target) * np.log(1 - inside)
+    return np.where(inside == theta, value, np.inf)
