@@ -20,7 +20,7 @@ from rat_jax import __version__
 
 if TYPE_CHECKING:
     from rat_jax.inference.posterior import Posterior
-    from rat_jax.labels import Labels
+    from rat_jax.labels import Labels, LoadReport
 
 DONE, COULD_NOT_RUN, BAD_VERDICT, INTERRUPTED = 0, 1, 2, 130
 
@@ -177,7 +177,7 @@ def check(labels: LabelFile, column: Columns = None) -> int:
     from rat_jax.report.console import PlainConsole
     from rat_jax.report.tables import load_report
 
-    PlainConsole().print(load_report(read.report))
+    PlainConsole().print(load_report(_report(read)))
     return DONE
 
 
@@ -214,6 +214,11 @@ def _read(path: Path, column: Sequence[str] | None) -> Labels:
 
     columns = {known: yours or None for known, yours in _pairs("--column", "KNOWN=YOURS", column)}
     return rat.read_labels(path, columns=columns or None)
+
+
+def _report(labels: Labels) -> LoadReport:
+    assert labels.report is not None  # labels that were read always carry one
+    return labels.report
 
 
 def _priors(options: Sequence[str] | None) -> dict[str, list[float]]:
@@ -272,9 +277,9 @@ def _fit_and_tell(labels: Labels, job: Job, outputs: Outputs) -> int:
             progress=progress,
             on_failure="keep",  # the verdict is printed and is the exit code
         )
-    source = labels.report.source
-    _write(posterior, source, outputs)
-    _tell(posterior, source, labels.report.sentences(), outputs)
+    report = _report(labels)
+    _write(posterior, report.source, outputs)
+    _tell(posterior, report.source, report.sentences(), outputs)
     return DONE if posterior.diagnostics.ok else BAD_VERDICT
 
 
@@ -284,7 +289,7 @@ def _write(posterior: Posterior, source: str, outputs: Outputs) -> None:
 
     if outputs.json is not None:
         text = to_json(document(posterior, source))
-        write_whole(outputs.json, lambda path: path.write_text(text, encoding="ascii") and None)
+        write_whole(outputs.json, lambda path: path.write_text(text, encoding="ascii"))
     if outputs.posterior is not None:
         write_whole(outputs.posterior, posterior.save)
     if outputs.figure is not None:
@@ -313,7 +318,7 @@ def use_compilation_cache() -> None:
     import jax
 
     folder = cache_folder()
-    if folder is None or jax.config.jax_compilation_cache_dir is not None:
+    if folder is None or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

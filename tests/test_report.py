@@ -279,7 +279,7 @@ def test_a_file_is_replaced_only_when_all_is_written(tmp_path):
     with pytest.raises(OSError, match="disk full"):
         files.write_whole(target, fails)
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
-    files.write_whole(target, lambda path: path.write_text("new") and None)
+    files.write_whole(target, lambda path: path.write_text("new"))
     assert target.read_text() == "new" and list(tmp_path.iterdir()) == [target]
 
 

@@ -38,7 +38,7 @@ def check_distinct(paths: Sequence[Path]) -> None:
         seen[real] = path
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a new file and put it in the place of `path` only once that is done."""
     path = path.resolve()  # a link stays, and what it points to is replaced
     partial = _beside(path)

@@ -132,7 +132,7 @@ def figure(fit: Posterior) -> Figure:
     else:
         heights = (1.6 + ROW_INCHES * _lines(fit.systems), 0.3 + PANEL_INCHES * _grid(size)[1])
         whole = _figure(11.0, sum(heights) + 0.5)
-        top, bottom = whole.subfigures(2, 1, height_ratios=heights)
+        (top,), (bottom,) = whole.subfigures(2, 1, squeeze=False, height_ratios=heights)
         for quantity, ax in zip(HEADLINES, top.subplots(1, len(HEADLINES), sharey=True), strict=True):
             _column(ax, fit, quantity)
         plot_systems(fit, _panels(bottom, size))

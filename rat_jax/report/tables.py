@@ -119,11 +119,13 @@ def system_table(posterior: Posterior, system: str) -> Group:
     table = _table()
     table.add_column("quantity", no_wrap=True)
     table.add_column("meaning", overflow="fold")
-    for name in ("mean", "95 % interval", "" if posterior.sample_stats is None else "MC error"):
+    informed = {q: posterior.diagnostics.informed[system, q] for q in headlines + others}
+    is_exact = posterior.sample_stats is None
+    remarks = [] if is_exact and all(informed.values()) else ["" if is_exact else "MC error"]
+    for name in ("mean", "95 % interval", *remarks):
         table.add_column(name, justify="right", no_wrap=True)
-    for quantity in headlines + others:
-        informed = posterior.diagnostics.informed[system, quantity]
-        cells = _quantity_cells(summary.loc[quantity], informed)
+    for quantity, known in informed.items():
+        cells = _quantity_cells(summary.loc[quantity], known)[: 2 + len(remarks)]
         table.add_row(quantity, meaning(quantity), *cells, end_section=quantity == headlines[-1])
     return _titled(f"{printable(system)} ({plural(posterior.rows[system], 'row')})", table)
 
