@@ -1,8 +1,9 @@
 """How many exact posteriors a second, against a plain NumPy program for the same posterior in the same run.
 
-500 tables of the allocation study: 100 complete base rows and 500 rows with A and T but without R, drawn from the HotpotQA
-hybrid retriever with Qwen. Both programs give 4,000 independent draws of the five thetas per table; their answers are compared.
-Run: python benchmarks/exact_throughput.py [--tables 500] [--draws 4000] [--rounds 5]
+500 tables of the allocation study: 100 complete base rows and 500 rows with A and T but without R, drawn from
+the HotpotQA hybrid retriever with Qwen. Both programs give 4,000 independent draws of the five thetas per
+table; their answers are compared. Run: python benchmarks/exact_throughput.py [--tables 500] [--draws 4000]
+[--rounds 5]
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def plain_draws(counts: np.ndarray, draws: int, seed: int) -> np.ndarray:
     k2, k3 = np.divmod(pick, n3 + 1)
 
     yes = np.stack([rows1 + u + v, quiet0 + n1 - u, quiet1 + u, right0 + n3 - k3, right1 + k3], axis=1)
-    no = np.stack([rows0 + n1 + n0 - u - v, wrong0 + right0 + n0 - v, wrong1 + right1 + v, wrong0 + n2 - k2, wrong1 + k2], axis=1)
+    no = np.stack(
+        [rows0 + n1 + n0 - u - v, wrong0 + right0 + n0 - v, wrong1 + right1 + v, wrong0 + n2 - k2, wrong1 + k2], axis=1
+    )
     return rng.beta(1 + yes, 1 + no)
 
 
@@ -139,14 +142,22 @@ def main() -> None:
     plain = results["plain NumPy, two processes"]
     from_draws = (exact.draws.mean(axis=1) - exact.theta_mean) / np.sqrt(exact.theta_var / draws)
     from_plain = (plain[:, 0] - exact.theta_mean) / np.sqrt(exact.theta_var / draws)
-    print("\nmeans of the draws against the exact means, in Monte Carlo standard errors (mean, sd over tables and thetas):")
-    print(f"  exact engine {from_draws.mean():+.3f}, {from_draws.std():.3f}   plain {from_plain.mean():+.3f}, {from_plain.std():.3f}")
+    print(
+        "\nmeans of the draws minus the exact means, in Monte Carlo standard errors (mean, sd over tables and thetas):"
+    )
+    print(
+        f"  exact engine {from_draws.mean():+.3f}, {from_draws.std():.3f};"
+        f"  plain {from_plain.mean():+.3f}, {from_plain.std():.3f}"
+    )
     ratios = (exact.draws.var(axis=1) / exact.theta_var).mean(), (plain[:, 1] / exact.theta_var).mean()
     print(f"variances of the draws over the exact ones: exact engine {ratios[0]:.4f}, plain {ratios[1]:.4f}")
     complete = counts[0].copy()
     complete[0] = 0
     closed = sum(betaln(1 + a, 1 + b) for a, b in settled(complete))
-    print(f"log marginal on complete rows minus the closed form: {exact_posterior(complete, UNIFORM).log_marginal[0] - closed:.1e}")
+    print(
+        "log marginal on complete rows minus the closed form: "
+        f"{exact_posterior(complete, UNIFORM).log_marginal[0] - closed:.1e}"
+    )
     wall, busy, _ = clock(lambda: theta_quantiles(counts[:5], UNIFORM, (0.025, 0.5, 0.975)))
     print(f"quantiles (three of each theta): {wall / 5 * 1e3:.0f} ms per table")
 

@@ -1,12 +1,13 @@
 """Independent posterior draws without any table, where rows miss R but show whether the system abstained.
 
-Settled counts, priors and posterior means come in, draws go out. Written as P(A, T) times P(R | A, T), such data give five
-independent Betas; the RAT priors, written that way round, are not quite Betas, and a draw is accepted with the ratio of the two,
-which is near one. Every accepted draw is an independent draw from the posterior itself.
+Settled counts, priors and posterior means come in, draws go out. Written as P(A, T) times P(R | A, T), such
+data give five independent Betas; the RAT priors, written that way round, are not quite Betas, and a draw is
+accepted with the ratio of the two, which is near one. Every accepted draw is an independent draw from the
+posterior itself.
 
-The ratio: in terms of the state probabilities pi, Beta priors along R -> A -> T are powers of the pi times powers of P(R=r) and
-P(R=r, A=0). A negative power of a sum of pi is bounded by powers of the pi (weighted arithmetic and geometric means), with equality
-at chosen shares; what is lost is exp(-KL(shares || theta)).
+The ratio: in terms of the state probabilities pi, Beta priors along R -> A -> T are powers of the pi times
+powers of P(R=r) and P(R=r, A=0). A negative power of a sum of pi is bounded by powers of the pi (weighted
+arithmetic and geometric means), with equality at chosen shares; what is lost is exp(-KL(shares || theta)).
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ AT_ONCE, SPARE = 8192, 64
 class DirectPlan:
     """What to propose and how to accept.
 
-    shape: [5, 2], Beta parameters of P(A=1), P(T=1 | A=0) and P(R=1 | cell) for the cells A=1, wrong answer, right answer.
-    target, strength: [4], shares and weights of the loss sum strength * KL(target || theta) for theta_A_minus, theta_A_plus,
-    theta_T_minus, theta_T_plus. rate: about how many proposals are accepted.
+    shape: [5, 2], Beta parameters of P(A=1), P(T=1 | A=0) and P(R=1 | cell) for the cells A=1, wrong answer,
+    right answer. target, strength: [4], shares and weights of the loss sum strength * KL(target || theta) for
+    theta_A_minus, theta_A_plus, theta_T_minus, theta_T_plus. rate: about how many proposals are accepted.
     """
 
     shape: Array
@@ -47,11 +48,12 @@ class DirectPlan:
 def plan_direct(splits: Splits, prior: Array, state_mean: Array, theta_var: Array) -> DirectPlan | None:
     """The plan for one data set, or None where the data or the priors do not allow it.
 
-    prior: [5, 2]; state_mean [6] and theta_var [5]: posterior moments, which only steer how many proposals are accepted.
+    prior: [5, 2]; state_mean [6] and theta_var [5]: posterior moments, which only steer how many proposals
+    are accepted.
     """
     if any(splits.unsure) or splits.abstained + splits.not_abstained == 0:
         return None
-    # powers of P(R=0), P(R=1) and of P(R=0, A=0), P(R=1, A=0) left over in the posterior density of the state probabilities
+    # powers of P(R=0), P(R=1) and of P(R=0, A=0), P(R=1, A=0) left over in the density of the state probabilities
     rows = splits.settled.astype(np.float64)
     arms, answers = (A_MINUS, A_PLUS), (T_MINUS, T_PLUS)
     power_r = prior[R, ::-1] - prior[arms, :].sum(axis=1) + rows[R, ::-1] - rows[arms, :].sum(axis=1)
@@ -101,7 +103,7 @@ def _propose(plan: DirectPlan, proposals: int, rng: np.random.Generator, scratch
     np.maximum(room, 1e-30, out=room)  # a refused gamma may put a theta outside its range: never settled here
     away /= room
     kept = accept < 1 - gamma_loss - plan.strength @ away
-    # of the others, most are settled by the exact loss alone, since the gammas' probability lies between 1 - gamma_loss and 1
+    # most others are settled by the exact loss alone: the gammas' probability lies between 1 - gamma_loss and 1
     unsure = np.flatnonzero(~kept)
     ratio = np.exp(-plan.strength @ _divergence(plan.target[:, None], thetas[1:, unsure]))
     kept[unsure] = accept[unsure] < ratio * (1 - gamma_loss[unsure])
@@ -115,9 +117,11 @@ def _propose(plan: DirectPlan, proposals: int, rng: np.random.Generator, scratch
 def _propose_gammas(
     shape: Array, proposals: int, rng: np.random.Generator, scratch: Scratch
 ) -> tuple[Array, Array, Array]:
-    """Proposed Gamma(shape[j]) variables [J, n], their c x [J, n], and a bound on the probability of refusal [n].
+    """Proposed Gamma(shape[j]) variables [J, n], their c x [J, n], and a bound on the probability of refusal
+    [n].
 
-    Marsaglia and Tsang (ACM TOMS 26, 2000); shapes below one are raised by one and scaled by a power of a uniform.
+    Marsaglia and Tsang (ACM TOMS 26, 2000); shapes below one are raised by one and scaled by a power of a
+    uniform.
     """
     small = np.flatnonzero(shape < 1)
     d = shape + (shape < 1) - 1 / 3
@@ -139,7 +143,8 @@ def _propose_gammas(
 
 
 def log_gamma_rate(shape: Array, y: Array) -> Array:
-    """Log of the probability with which d (1 + y)^3, d = shape - 1/3, is accepted; minus infinity for y <= -1.
+    """Log of the probability with which d (1 + y)^3, d = shape - 1/3, is accepted; minus infinity for y <=
+    -1.
 
     With d >= 2/3 that probability is at least 1 - d (1.05 y^4 + 3.6 y^8), or the latter is negative.
     """

@@ -1,8 +1,8 @@
 """Independent draws of the five thetas from one block of the mixture.
 
-A block of split weights and a generator come in. Each draw picks v, then u, then how v is made of wrong and right answers,
-then five Betas given that split: draws from the posterior itself, not from a chain. Draws are made sorted by v, which keeps
-the table look-ups near each other, and shuffled at the end.
+A block of split weights and a generator come in. Each draw picks v, then u, then how v is made of wrong and
+right answers, then five Betas given that split: draws from the posterior itself, not from a chain. Draws are
+made sorted by v, which keeps the table look-ups near each other, and shuffled at the end.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ DRAWS_AT_ONCE = 4096
 """Draws whose gammas are made together, so that they stay in cache."""
 
 
-def draw_thetas(
-    block: Block, num_draws: int, rng: np.random.Generator, scratch: Scratch | None = None
-) -> Array:
+def draw_thetas(block: Block, num_draws: int, rng: np.random.Generator, scratch: Scratch | None = None) -> Array:
     """Independent draws [D, 5] of the thetas, in random order."""
     scratch = Scratch() if scratch is None else scratch
     term, v, u = _draw_cells(block, num_draws, rng, scratch)
@@ -49,8 +47,9 @@ def draw_thetas(
 def draw_betas(shape: Array, rng: np.random.Generator, scratch: Scratch) -> Array:
     """Independent Beta(shape[j, 0, d], shape[j, 1, d]) draws [J, D], as ratios of gamma variables.
 
-    Gammas by Marsaglia and Tsang (ACM TOMS 26, 2000): (1 + c x)^3 with x normal, accepted with a probability near one.
-    All gammas of a draw are accepted or refused together by one uniform number; refused draws are made anew by NumPy.
+    Gammas by Marsaglia and Tsang (ACM TOMS 26, 2000): (1 + c x)^3 with x normal, accepted with a probability
+    near one. All gammas of a draw are accepted or refused together by one uniform number; refused draws are
+    made anew by NumPy.
     """
     thetas, _, num_draws = shape.shape
     result = np.empty((thetas, num_draws))
@@ -69,7 +68,7 @@ def draw_betas(shape: Array, rng: np.random.Generator, scratch: Scratch) -> Arra
 def _propose_betas(
     shape: Array, rng: np.random.Generator, scratch: Scratch, result: Array
 ) -> tuple[Index, Array, Array]:
-    """Fill result [J, D] with proposals; returns the draws that need the exact test, their (c x) [J, 2, n] and uniforms [n]."""
+    """Fill result [J, D] with proposals; gives the draws that need the exact test, their c x [J, 2, n] and uniforms."""
     d, y, power, bound = (scratch.array(name, *shape.shape) for name in ("d", "y", "power", "bound"))
     rng.standard_normal(out=y)
     accept = rng.random(shape.shape[2])
@@ -104,9 +103,7 @@ def _accepted(shape: Array, y: Array, accept: Array) -> NDArray[np.bool_]:
     return holds & (np.log(np.maximum(accept, 1e-300)) < log_accept.sum(axis=(0, 1)))
 
 
-def _draw_cells(
-    block: Block, num_draws: int, rng: np.random.Generator, scratch: Scratch
-) -> tuple[Index, Index, Index]:
+def _draw_cells(block: Block, num_draws: int, rng: np.random.Generator, scratch: Scratch) -> tuple[Index, Index, Index]:
     """Terms, v and u of the draws, each [D], sorted by term and v; terms [1] where there is only one."""
     terms, rows, _ = block.given_v.shape
     by_row = np.cumsum(block.by_v)
@@ -150,9 +147,7 @@ def _draw_columns(
     return back
 
 
-def _draw_pairs(
-    block: Block, term: Index, v: Index, rng: np.random.Generator, scratch: Scratch
-) -> tuple[Index, Index]:
+def _draw_pairs(block: Block, term: Index, v: Index, rng: np.random.Generator, scratch: Scratch) -> tuple[Index, Index]:
     """Wrong and right answers with R=1 given v, each [D]."""
     pairs, w = block.pairs, v
     if pairs.answered is not None:

@@ -1,7 +1,9 @@
-"""The exact posterior of the RAT model: moments, marginal likelihood and independent draws, with no chains and no tuning.
+"""The exact posterior of the RAT model: moments, marginal likelihood and independent draws, with no chains
+and no tuning.
 
-Pattern counts and Beta priors come in, for one data set or many; what goes out is exact to float64 rounding, and the draws
-are independent draws from the posterior. Data sets whose split tables are too large are refused before anything is allocated.
+Pattern counts and Beta priors come in, for one data set or many; what goes out is exact to float64 rounding,
+and the draws are independent draws from the posterior. Data sets whose split tables are too large are refused
+before anything is allocated.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ Seed = int | np.random.SeedSequence | np.random.Generator
 class ExactPosterior:
     """Exact posteriors of B data sets.
 
-    log_marginal: [B], natural log of the probability of the observed labels in the given order of rows (no multinomial
-    coefficient), with the thetas integrated over their priors; rows without any label count as probability one.
-    theta_mean, theta_var: [B, 5], order theta_R, theta_A_minus, theta_A_plus, theta_T_minus, theta_T_plus.
-    state_mean: [B, 6]; state_cov: [B, 6, 6], posterior mean and covariance of the probabilities of the states (R, A, T) =
-    000, 001, 010, 100, 101, 110.
-    draws: [B, D, 5], independent draws of the thetas, or None when none were asked for.
+    log_marginal: [B], natural log of the probability of the observed labels in the given order of rows (no
+    multinomial coefficient), with the thetas integrated over their priors; rows without any label count as
+    probability one. theta_mean, theta_var: [B, 5], order theta_R, theta_A_minus, theta_A_plus, theta_T_minus,
+    theta_T_plus. state_mean: [B, 6]; state_cov: [B, 6, 6], posterior mean and covariance of the probabilities
+    of the states (R, A, T) = 000, 001, 010, 100, 101, 110. draws: [B, D, 5], independent draws of the thetas,
+    or None when none were asked for.
     """
 
     log_marginal: Array
@@ -63,9 +65,7 @@ class ExactPosterior:
         """
         w = np.asarray(weights, dtype=np.float64)
         if w.ndim != 2 or w.shape[1] != 6:
-            raise ValueError(
-                f"weights: expected shape [Q, 6] over the states 000,001,010,100,101,110, found {w.shape}"
-            )
+            raise ValueError(f"weights: expected shape [Q, 6] over the states 000,001,010,100,101,110, found {w.shape}")
         return self.state_mean @ w.T, np.maximum(np.einsum("qj,bjk,qk->bq", w, self.state_cov, w), 0.0)
 
 
@@ -80,16 +80,18 @@ def exact_posterior(
 ) -> ExactPosterior:
     """The exact posterior of each data set of a batch.
 
-    counts: int [B, 3, 3, 3] or [3, 3, 3], rows per pattern, indexed by the codes of (R, A, T) plus one (0 = missing, 1 = value
-    0, 2 = value 1). priors: Beta parameters [5, 2] or [B, 5, 2], positive.
-    num_draws: draws D per data set. seeds: one seed, SeedSequence or Generator per data set, needed when num_draws > 0; a data
-    set's draws depend on its own seed only, not on the rest of the batch. workers: threads (default: one per available core);
-    results do not depend on it. limit_bytes: largest split tables accepted for one data set.
+    counts: int [B, 3, 3, 3] or [3, 3, 3], rows per pattern, indexed by the codes of (R, A, T) plus one (0 =
+    missing, 1 = value 0, 2 = value 1). priors: Beta parameters [5, 2] or [B, 5, 2], positive. num_draws:
+    draws D per data set. seeds: one seed, SeedSequence or Generator per data set, needed when num_draws > 0;
+    a data set's draws depend on its own seed only, not on the rest of the batch. workers: threads (default:
+    one per available core); results do not depend on it. limit_bytes: largest split tables accepted for one
+    data set.
 
-    Raises ExactTooLarge (a ValueError) where a data set's tables would exceed the limit, before allocating them, and
-    ValueError for counts, priors or seeds of the wrong shape or value.
+    Raises ExactTooLarge (a ValueError) where a data set's tables would exceed the limit, before allocating
+    them, and ValueError for counts, priors or seeds of the wrong shape or value.
 
-    Source: conjugate updating over all completions of the missing labels; see docs/architecture.md, Exactness.
+    Source: conjugate updating over all completions of the missing labels; see docs/architecture.md,
+    Exactness.
 
     >>> counts = np.zeros((3, 3, 3), int)
     >>> counts[2, 1, 2], counts[1, 1, 1] = 7, 3  # seven right answers with support, three wrong ones without
@@ -137,17 +139,14 @@ def _generators(seeds: Sequence[Seed] | None, batch: int, num_draws: int) -> lis
     if seeds is None or len(seeds) != batch:
         found = "none" if seeds is None else len(seeds)
         raise ValueError(
-            f"seeds: expected one per data set, {batch}, found {found}; e.g. numpy.random.SeedSequence(0).spawn({batch})"
+            f"seeds: expected one per data set, {batch}, found {found}; "
+            f"for example numpy.random.SeedSequence(0).spawn({batch})"
         )
     # SFC64 fills arrays of normals in two thirds of the time of NumPy's default
-    return [
-        s if isinstance(s, np.random.Generator) else np.random.Generator(np.random.SFC64(s)) for s in seeds
-    ]
+    return [s if isinstance(s, np.random.Generator) else np.random.Generator(np.random.SFC64(s)) for s in seeds]
 
 
-def _map(
-    solve: Callable[[int], tuple[float, Moments]], count: int, workers: int | None
-) -> list[tuple[float, Moments]]:
+def _map(solve: Callable[[int], tuple[float, Moments]], count: int, workers: int | None) -> list[tuple[float, Moments]]:
     """solve(0..count-1), in threads: NumPy releases the interpreter lock in the parts that take the time."""
     workers = min(_cores() if workers is None else workers, count)
     if workers <= 1:
@@ -199,9 +198,7 @@ def _draw_from_blocks(
     place = np.split(rng.permutation(len(draws)), np.cumsum(allotted)[:-1])
     for (start, stop), where in zip(ranges, place, strict=True):
         if where.size:
-            draws[where] = draw_thetas(
-                build_block(splits, prior, start, stop), where.size, rng, scratch
-            )
+            draws[where] = draw_thetas(build_block(splits, prior, start, stop), where.size, rng, scratch)
 
 
 __all__ = [

@@ -1,12 +1,13 @@
 """Distribution functions and quantiles of single thetas, whose exact posteriors are finite mixtures of Betas.
 
-One count table comes in, five mixtures go out, each with cdf, pdf, quantile and moments. Components of no weight are dropped
-and near-equal ones merged with their mean and variance kept: the distribution function moves by less than 1e-4.
+One count table comes in, five mixtures go out, each with cdf, pdf, quantile and moments. Components of no
+weight are dropped and near-equal ones merged with their mean and variance kept: the distribution function
+moves by less than 1e-4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, ndtri, xlog1py, xlogy
 
 from rat_jax.inference.mixture import NEGLIGIBLE, Block, build_block, term_ranges
+from rat_jax.inference.split_rows import CELLS_AT_ONCE
 from rat_jax.inference.splits import (
     A_MINUS,
     A_PLUS,
@@ -27,6 +29,7 @@ from rat_jax.inference.splits import (
 )
 
 Array = NDArray[np.float64]
+Component = tuple[int, Array, Array, Array]
 
 DROPPED = 1e-10
 """Total weight of the components that are left out."""
@@ -67,8 +70,8 @@ class BetaMixture:
     def cdf(self, x: ArrayLike) -> Array:
         """Probability of a value of at most x; same shape as x.
 
-        Beyond 256 points, exact values at 256 of them are joined by cubics with the exact slopes; where these nodes are too
-        far apart for that, every point is computed. The error is below 1e-4, usually far below.
+        Beyond 256 points, exact values at 256 of them are joined by cubics with the exact slopes; where these
+        nodes are too far apart for that, every point is computed. The error is below 1e-4, usually far below.
         """
         points = np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)
         flat, back = np.unique(points.reshape(-1), return_inverse=True)
@@ -76,15 +79,13 @@ class BetaMixture:
         return values[back.reshape(-1)].reshape(points.shape)
 
     def quantile(self, probability: ArrayLike) -> Array:
-        """Value below which the given probabilities lie, to within 1e-3 standard deviations; same shape as probability."""
+        """Quantiles at the given probabilities, to within 1e-3 standard deviations; same shape as probability."""
         p = np.asarray(probability, dtype=np.float64)
         if np.any((p < 0) | (p > 1)):
             raise ValueError(f"probability: expected values in [0, 1], found {p.min()} to {p.max()}")
         flat = p.reshape(-1)
         coarse = BetaMixture(*condense(self.weight, self.a, self.b, COARSE))
-        guess = np.clip(
-            self.mean + np.clip(ndtri(flat), -6, 6) * self.sd, 1e-3 * self.mean, 1 - 1e-3 * (1 - self.mean)
-        )
+        guess = np.clip(self.mean + np.clip(ndtri(flat), -6, 6) * self.sd, 1e-3 * self.mean, 1 - 1e-3 * (1 - self.mean))
         x = self._invert(flat, coarse._invert(flat, guess))
         return np.where(flat == 0, 0.0, np.where(flat == 1, 1.0, x)).reshape(p.shape)
 
@@ -136,8 +137,9 @@ class BetaMixture:
 def theta_mixtures(counts: ArrayLike, priors: ArrayLike) -> tuple[BetaMixture, ...]:
     """Exact posterior distributions of the five thetas of one data set.
 
-    counts: int [3, 3, 3], rows per pattern; priors: Beta parameters [5, 2]. Order: theta_R, theta_A_minus, theta_A_plus,
-    theta_T_minus, theta_T_plus. Raises ExactTooLarge past the size limit, ValueError for a wrong shape.
+    counts: int [3, 3, 3], rows per pattern; priors: Beta parameters [5, 2]. Order: theta_R, theta_A_minus,
+    theta_A_plus, theta_T_minus, theta_T_plus. Raises ExactTooLarge past the size limit, ValueError for a
+    wrong shape.
 
     >>> counts = np.zeros((3, 3, 3), int)
     >>> counts[2, 0, 0] = 4  # retrieval supported the answer in all four rows
@@ -155,24 +157,22 @@ def theta_mixtures(counts: ArrayLike, priors: ArrayLike) -> tuple[BetaMixture, .
         block = build_block(splits, prior, start, stop)
         if block.log_total > peak - NEGLIGIBLE:
             peak = max(peak, block.log_total)
-            for parts, (weight, a, b) in zip(gathered, _components(block), strict=True):
-                parts.append((block.log_total, *condense(weight, a, b)))
+            for pieces in _components(block):
+                for theta, weight, a, b in pieces:
+                    gathered[theta].append((block.log_total, *condense(weight, a, b)))
     return tuple(_join(parts) for parts in gathered)
 
 
 def theta_quantiles(counts: ArrayLike, priors: ArrayLike, probabilities: Sequence[float]) -> Array:
     """Exact posterior quantiles of the thetas of each data set: [B, 5, P].
 
-    counts: [B, 3, 3, 3] or [3, 3, 3]; priors: [5, 2] or [B, 5, 2]; probabilities: P values in [0, 1]. Within 1e-3 posterior
-    standard deviations; takes some tens of milliseconds per data set.
+    counts: [B, 3, 3, 3] or [3, 3, 3]; priors: [5, 2] or [B, 5, 2]; probabilities: P values in [0, 1]. Within
+    1e-3 posterior standard deviations; takes some tens of milliseconds per data set.
     """
     tables = as_counts(counts)
     prior = as_priors(priors, len(tables))
     return np.array(
-        [
-            [m.quantile(probabilities) for m in theta_mixtures(t, p)]
-            for t, p in zip(tables, prior, strict=True)
-        ]
+        [[m.quantile(probabilities) for m in theta_mixtures(t, p)] for t, p in zip(tables, prior, strict=True)]
     ).reshape(len(tables), 5, len(probabilities))
 
 
@@ -192,11 +192,13 @@ def _beta_moments(a: Array, b: Array) -> tuple[Array, Array]:
 def condense(weight: Array, a: Array, b: Array, width: float = FINE) -> tuple[Array, Array, Array]:
     """The mixture without weightless components and with near-equal ones merged, mean and variance kept.
 
-    Components are near-equal when their means differ by less than `width` of a component's standard deviations and their
-    sizes a + b by less than an eighth of that share.
+    Components are near-equal when their means differ by less than `width` of a component's standard
+    deviations and their sizes a + b by less than an eighth of that share.
     """
-    keep = weight > DROPPED / weight.size
+    keep = weight > DROPPED / max(weight.size, 1)
     weight, a, b = weight[keep], a[keep], b[keep]
+    if not weight.size:
+        return weight, a, b
     size = np.floor(np.log(a + b) / (width / 8))
     angle = np.arcsin(np.sqrt(a / (a + b)))  # its standard deviation is about 1 / (2 sqrt(a + b))
     place = np.floor(angle * (2 / width) * np.exp(size * (width / 16)))
@@ -213,27 +215,30 @@ def condense(weight: Array, a: Array, b: Array, width: float = FINE) -> tuple[Ar
     return total, middle * precision, (1 - middle) * precision
 
 
-def _components(block: Block) -> list[tuple[Array, Array, Array]]:
-    """Weights and Beta parameters of each theta's components within a block, in the order of the thetas."""
-    n3, n2 = block.splits.right, block.splits.wrong
-    w, right, wrong = _pair_counts(block)
-    by_pair, _ = block.pairs.splits.rows(0, len(w))
-    by_pair *= (_pair_weight(block) / by_pair.sum(axis=2))[:, :, None]
-    arms = [
-        _flat(block, T_MINUS, by_pair, n3 - right, n2 - wrong),
-        _flat(block, T_PLUS, by_pair, right, wrong),
-    ]
-    return [*_settled_by_cells(block), *arms]
+def _components(block: Block) -> Iterator[list[Component]]:
+    """Components of the thetas within a block, some rows of its tables at a time: (theta, weights, a, b)."""
+    for start, stop in _slabs(block.given_v.shape):
+        yield _cell_components(block, start, stop)
+    by_w = _pair_weight(block)
+    for start, stop in _slabs(block.pairs.splits.shape):
+        yield _pair_components(block, by_w, start, stop)
 
 
-def _settled_by_cells(block: Block) -> list[tuple[Array, Array, Array]]:
-    """Components of theta_R, theta_A_minus and theta_A_plus."""
-    terms, rows, columns = block.given_v.shape
+def _slabs(shape: tuple[int, int, int]) -> Iterator[tuple[int, int]]:
+    terms, rows, columns = shape
+    step = max(1, CELLS_AT_ONCE // (terms * columns))
+    for start in range(0, rows, step):
+        yield start, min(start + step, rows)
+
+
+def _cell_components(block: Block, start: int, stop: int) -> list[Component]:
+    """Components of theta_R, theta_A_minus and theta_A_plus for some rows of the (v, u) table."""
+    terms, _, columns = block.given_v.shape
     n1, n0 = block.splits.abstained, block.splits.not_abstained
-    weight, _ = block.given_v.rows(0, rows)
-    weight *= (block.by_v / weight.sum(axis=2))[:, :, None]
-    v, u = (block.first_v + np.arange(rows))[:, None], block.first_u + np.arange(columns)
-    s = block.first_v + block.first_u + np.arange(rows + columns - 1)
+    weight, _ = block.given_v.rows(start, stop)
+    weight *= (block.by_v[:, start:stop] / weight.sum(axis=2))[:, :, None]
+    v, u = (block.first_v + np.arange(start, stop))[:, None], block.first_u + np.arange(columns)
+    s = block.first_v + start + block.first_u + np.arange(stop - start + columns - 1)
     index = np.arange(terms)[:, None, None] * s.size + (v + u - s[0])
     by_s = np.bincount(index.reshape(-1), weight.reshape(-1)).reshape(terms, -1)
     return [
@@ -243,19 +248,25 @@ def _settled_by_cells(block: Block) -> list[tuple[Array, Array, Array]]:
     ]
 
 
-def _flat(block: Block, theta: int, weight: Array, yes: Array, no: Array) -> tuple[Array, Array, Array]:
+def _pair_components(block: Block, by_w: Array, start: int, stop: int) -> list[Component]:
+    """Components of theta_T_minus and theta_T_plus for some rows of the pair table; by_w: weights of w [E, W]."""
+    weight, _ = block.pairs.splits.rows(start, stop)
+    weight *= (by_w[:, start:stop] / weight.sum(axis=2))[:, :, None]
+    w, column = np.arange(start, stop)[:, None], np.arange(weight.shape[2])
+    rest = w - column
+    right, wrong = (rest, column + 0 * w) if block.pairs.is_wrong else (column + 0 * w, rest)
+    return [
+        _flat(block, T_MINUS, weight, block.splits.right - right, block.splits.wrong - wrong),
+        _flat(block, T_PLUS, weight, right, wrong),
+    ]
+
+
+def _flat(block: Block, theta: int, weight: Array, yes: Array, no: Array) -> Component:
     """Components with `yes` and `no` more rows than settled; every array broadcast to the weights and flattened."""
     base = block.shape[:, theta].reshape(len(weight), 2, *[1] * (weight.ndim - 1))
     a, b = (np.broadcast_to(base[:, k] + n, weight.shape) for k, n in enumerate((yes, no)))
-    use = weight > 0
-    return weight[use], a[use], b[use]
-
-
-def _pair_counts(block: Block) -> tuple[Array, Array, Array]:
-    """w [W, 1] and the right and wrong answers with R=1 in each cell of the pair table."""
-    _, rows, columns = block.pairs.splits.shape
-    w, column = np.arange(rows)[:, None], np.arange(columns)
-    return (w, w - column, column + 0 * w) if block.pairs.is_wrong else (w, column + 0 * w, w - column)
+    use = weight > DROPPED / weight.size
+    return theta, weight[use], a[use], b[use]
 
 
 def _pair_weight(block: Block) -> Array:

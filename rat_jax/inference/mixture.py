@@ -1,11 +1,13 @@
 """The RAT posterior as a finite mixture of products of Betas: the tables of split weights.
 
-Splits of the ambiguous rows come in, tables of normalised weights go out. With the abstention labels settled, u of the
-abstentions and v of the answers have R=1, and the weight of a split factors as alpha(u) beta(v) gamma(u + v): one table over
-(u, v), and one over how v is made of wrong and right answers. All weights are formed in log space.
+Splits of the ambiguous rows come in, tables of normalised weights go out. With the abstention labels settled,
+u of the abstentions and v of the answers have R=1, and the weight of a split factors as alpha(u) beta(v)
+gamma(u + v): one table over (u, v), and one over how v is made of wrong and right answers. All weights are
+formed in log space.
 
-A row's probability is a product along the tree R -> A -> T, so a Beta prior on each theta turns counts into ratios of Beta
-functions (the Beta-binomial, e.g. Johnson, Kemp and Kotz, Univariate Discrete Distributions, section 6.2).
+A row's probability is a product along the tree R -> A -> T, so a Beta prior on each theta turns counts into
+ratios of Beta functions (the Beta-binomial, e.g. Johnson, Kemp and Kotz, Univariate Discrete Distributions,
+section 6.2).
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ TABLED = 8192  # arguments for which running sums of logs are kept
 class Pairs:
     """How w = wrong + right answers with R=1 splits into the two, and v into w and the answers without T.
 
-    column is the smaller kind: the number of wrong (is_wrong) or right answers with R=1. splits: weights of column given w.
-    mean, var: moments of column given w, [E, W]. answered: weights of k4 given v = w + k4, or None when there are none.
+    column is the smaller kind: the number of wrong (is_wrong) or right answers with R=1. splits: weights of
+    column given w. mean, var: moments of column given w, [E, W]. answered: weights of k4 given v = w + k4, or
+    None when there are none.
     """
 
     splits: SplitRows
@@ -49,9 +52,10 @@ class Pairs:
 class Block:
     """The mixture for some terms E of one data set.
 
-    shape: [E, 5, 2], Beta parameters with the settled rows counted. log_total: log of the sum of all weights, on the scale of
-    the marginal likelihood. by_v: [E, V], share of each v = first_v + row; given_v: weights of u = first_u + column given v.
-    beta: [E, V], the log factor of v; the weight of a cell is exp(beta) times that of given_v, up to a constant.
+    shape: [E, 5, 2], Beta parameters with the settled rows counted. log_total: log of the sum of all weights,
+    on the scale of the marginal likelihood. by_v: [E, V], share of each v = first_v + row; given_v: weights
+    of u = first_u + column given v. beta: [E, V], the log factor of v; the weight of a cell is exp(beta)
+    times that of given_v, up to a constant.
     """
 
     splits: Splits
@@ -73,7 +77,8 @@ def _rising_table(offset: float) -> Array:
 
 
 def log_rising(offset: float, start: NDArray[np.int64], steps: int) -> Array:
-    """log Gamma(offset + start + i) - log Gamma(offset + start) for i = 0..steps, one row per start: [E, steps + 1].
+    """log Gamma(offset + start + i) - log Gamma(offset + start) for i = 0..steps, one row per start: [E,
+    steps + 1].
 
     Sums of logs rather than differences of log Gamma: these stay accurate when start is 1e9.
     """
@@ -101,17 +106,15 @@ def log_beta_ratio(prior: Array, counts: NDArray[np.int64]) -> Array:
 def log_beta(a: Array, b: Array) -> Array:
     """log B(a, b) elementwise, to float64 rounding of the result also where a or b is huge.
 
-    Differences of log Gamma lose digits there; Stirling's series with the large parts cancelled by hand does not
-    (Didonato and Morris, Algorithm 708, ACM TOMS 18, 1992).
+    Differences of log Gamma lose digits there; Stirling's series with the large parts cancelled by hand does
+    not (Didonato and Morris, Algorithm 708, ACM TOMS 18, 1992).
     """
     if max(a.max(initial=0.0), b.max(initial=0.0)) < 1000.0:
         return gammaln(a) + gammaln(b) - gammaln(a + b)
     small, large = np.minimum(a, b), np.maximum(a, b)
     far, both = np.maximum(large, 10.0), np.maximum(small, 10.0)  # the branches not taken stay finite
     correction = _stirling(far) - _stirling(small + far)
-    one_large = (
-        gammaln(small) + correction - (far + small - 0.5) * np.log1p(small / far) - small * (np.log(far) - 1)
-    )
+    one_large = gammaln(small) + correction - (far + small - 0.5) * np.log1p(small / far) - small * (np.log(far) - 1)
     ratio = both / far
     two_large = 0.5 * np.log(2 * np.pi / far) + _stirling(both) + correction
     two_large += (both - 0.5) * np.log(ratio / (1 + ratio)) - far * np.log1p(ratio)
@@ -126,18 +129,17 @@ def _stirling(z: Array) -> Array:
 
 
 def find_window(alpha: Array, beta: Array, gamma: Array) -> tuple[slice, slice]:
-    """Rectangle (v, u) outside which the weights exp(alpha[u] + beta[v] + gamma[u + v]) sum to less than 1e-20 of the total.
+    """Rectangle (v, u) outside which the weights exp(alpha[u] + beta[v] + gamma[u + v]) sum to less than
+    1e-20 of the total.
 
-    Proven, not guessed: each block of cells is bounded above by the largest alpha, beta and gamma in it, and the total below
-    by one cell. Nothing is assumed about the number of modes.
+    Proven, not guessed: each block of cells is bounded above by the largest alpha, beta and gamma in it, and
+    the total below by one cell. Nothing is assumed about the number of modes.
     """
     if alpha.size * beta.size < WINDOWED:
         return slice(0, beta.size), slice(0, alpha.size)
     step = max(2, int((alpha.size * beta.size) ** 0.5) // 24)
     edge_u, edge_v, edge_s = (np.arange(0, x.size, step) for x in (alpha, beta, gamma))
-    top_u, top_v, top_s = (
-        np.maximum.reduceat(x, e) for x, e in ((alpha, edge_u), (beta, edge_v), (gamma, edge_s))
-    )
+    top_u, top_v, top_s = (np.maximum.reduceat(x, e) for x, e in ((alpha, edge_u), (beta, edge_v), (gamma, edge_s)))
     top_s = np.concatenate([top_s, [-np.inf] * 2])
     block_s = np.arange(edge_v.size)[:, None] + np.arange(edge_u.size)
     above = top_v[:, None] + top_u + np.maximum(top_s[block_s], top_s[block_s + 1])
@@ -170,9 +172,7 @@ def build_block(splits: Splits, prior: Array, start: int, stop: int) -> Block:
     by_v = np.exp(log_by_v - peak)
     mass = by_v.sum()
     log_total = float(np.log(mass) + peak + base.max())
-    return Block(
-        splits, prior + terms.settled, log_total, by_v / mass, beta[:, v], given_v, v.start, u.start, pairs
-    )
+    return Block(splits, prior + terms.settled, log_total, by_v / mass, beta[:, v], given_v, v.start, u.start, pairs)
 
 
 class _Rising:

@@ -1,7 +1,9 @@
-"""Exact means and covariances of the thetas and of the six state probabilities, from the tables of split weights.
+"""Exact means and covariances of the thetas and of the six state probabilities, from the tables of split
+weights.
 
-Blocks of the mixture come in, moments go out. Covariances are sums of positive parts (the law of total covariance, going down
-the tree R, then A, then T), never a difference of large numbers, so they stay right for tables of a billion rows.
+Blocks of the mixture come in, moments go out. Covariances are sums of positive parts (the law of total
+covariance, going down the tree R, then A, then T), never a difference of large numbers, so they stay right
+for tables of a billion rows.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ S000, S001, _, S100, S101, _ = range(6)
 
 @dataclass(frozen=True)
 class Moments:
-    """Posterior moments: theta_mean, theta_var [5]; state_mean [6], state_cov [6, 6] over states 000,001,010,100,101,110."""
+    """Posterior moments of one data set.
+
+    theta_mean, theta_var: [5]; state_mean: [6], state_cov: [6, 6], over the states 000, 001, 010, 100, 101, 110.
+    """
 
     theta_mean: Array
     theta_var: Array
@@ -99,7 +104,11 @@ def _mix_over_answered(block: Block, given_w: Correctness) -> Correctness:
 
 @dataclass(frozen=True)
 class Arm:
-    """Given u and v, for R=0 or R=1: means of theta_A and 1 - theta_A, the variance; [E, V, U]. Correctness given v: [E, V, 1]."""
+    """One value of R, given u and v.
+
+    abstain, answer: means of theta_A and 1 - theta_A, var: their variance, [E, V, U]. correct, correct_var: mean and
+    variance of theta_T, [E, V, 1].
+    """
 
     abstain: Array
     answer: Array
@@ -110,7 +119,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Cells:
-    """Some rows of the weight table with the moments of R and of both arms in each cell; weight sums to one over them."""
+    """Some rows of the weight table, whose weights sum to one, with the moments of R and of both arms in each cell."""
 
     weight: Array
     yes: Array
@@ -154,9 +163,7 @@ def _cells(block: Block, correct: Correctness, slab: slice, mass: float) -> Cell
         var = abstain * answer
         var *= shifted_view(1 / (size + 1), rows, columns)
         is_plus = theta_t == T_PLUS
-        return Arm(
-            abstain, answer, var, correct.mean[is_plus][:, slab, None], correct.var[is_plus][:, slab, None]
-        )
+        return Arm(abstain, answer, var, correct.mean[is_plus][:, slab, None], correct.var[is_plus][:, slab, None])
 
     minus = arm(A_MINUS, T_MINUS, n1 - u, n0 - v, a[:, A_MINUS] + b[:, A_MINUS] + n1 + n0 - s)
     plus = arm(A_PLUS, T_PLUS, u, v, a[:, A_PLUS] + b[:, A_PLUS] + s)

@@ -1,8 +1,9 @@
 """The same exact moments as `moments`, faster, for the usual table: one term and many cells.
 
-A block of split weights comes in, its moments go out. Whatever depends on u + v only multiplies one factor of the weights, each
-product is summed over u against 1, u and u^2 by correlating short sequences, and the rest is arithmetic on short vectors over v. Second moments
-are raw here, which costs digits in proportion to the number of rows: above a million rows the careful route is taken.
+A block of split weights comes in, its moments go out. Whatever depends on u + v only multiplies one factor of
+the weights, each product is summed over u against 1, u and u^2 by correlating short sequences, and the rest
+is arithmetic on short vectors over v. Second moments are raw here, which costs digits in proportion to the
+number of rows: above a million rows the careful route is taken.
 """
 
 from __future__ import annotations
@@ -116,9 +117,7 @@ def _state_sums(abstain: Array, answer: Array, t: Array) -> Array:
     return np.array([answer.sum() - right, right, abstain.sum()])
 
 
-def _within_arm(
-    sums: list[Array], start: float, sign: int, y: Array, t: Array, t_square: Array
-) -> Array:
+def _within_arm(sums: list[Array], start: float, sign: int, y: Array, t: Array, t_square: Array) -> Array:
     """Raw second moments [3, 3] of the states (wrong, right, abstain) of one value of R."""
     abstain_twice = _rising_square(sums, start, sign)
     zero, one, _ = sums

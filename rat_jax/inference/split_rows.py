@@ -1,7 +1,8 @@
 """Tables whose cells are products of two short sequences, visited row by row and never held whole.
 
-A row index r and a column index k give the weight exp(left[k] + right[r + k]) or exp(left[k] + right[r - k]): the form that all
-split weights of the RAT model take. Logs come in; row sums, column moments and chosen rows go out, without underflow.
+A row index r and a column index k give the weight exp(left[k] + right[r + k]) or exp(left[k] + right[r - k]):
+the form that all split weights of the RAT model take. Logs come in; row sums, column moments and chosen rows
+go out, without underflow.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def spread(values: Array) -> float:
 class SplitRows:
     """Weights exp(left[e, k] + right[e, r + sign * k]) for terms e, rows r and columns k = 0..K.
 
-    left: [E, K + 1]; right: [E, L]; logs. With sign=1 there are L - K rows. With sign=-1 there are L + K rows, and cells whose
-    r - k lies outside right weigh nothing.
+    left: [E, K + 1]; right: [E, L]; logs. With sign=1 there are L - K rows. With sign=-1 there are L + K
+    rows, and cells whose r - k lies outside right weigh nothing.
     """
 
     left: Array
@@ -80,7 +81,7 @@ class SplitRows:
         return tuple(np.exp(x - x.max(axis=1, keepdims=True)) for x in (self.left, self.right))
 
     def rows(self, start: int, stop: int) -> tuple[Array, Array]:
-        """Weights [E, stop - start, K + 1] of some rows, and the log of what each row was divided by [E, stop - start]."""
+        """Weights [E, n, K + 1] of the rows start..stop-1, and the log of what each row was divided by, [E, n]."""
         if self.is_safe:
             weight = self.factors[0][:, None] * self._shifted[:, start:stop]
             scale = self.left.max(axis=1) + self.right.max(axis=1)
@@ -113,7 +114,8 @@ class SplitRows:
         return shifted_view(padded, rows, columns, columns - 1, -1)
 
     def products(self, columns: Array, of_index: Array | float = 1.0) -> Array:
-        """Row sums with the k-th column multiplied by columns[k] and right by of_index; one term, safe ranges: [rows].
+        """Row sums with the k-th column multiplied by columns[k] and right by of_index; one term, safe
+        ranges: [rows].
 
         Scaled as `factors` are.
         """
@@ -125,7 +127,7 @@ class SplitRows:
         return self.column_moments(0)[0]
 
     def column_moments(self, order: int = 2) -> tuple[Array, ...]:
-        """Log of the row sums, and for order 2 also the mean and variance of the column index in each row: all [E, rows]."""
+        """Log of the row sums; for order 2 also mean and variance of the column index in each row: all [E, rows]."""
         terms, rows, columns = self.shape
         k = np.arange(float(columns))
         powers = [np.ones(columns), k, k * k][: order + 1]

@@ -1,8 +1,8 @@
 """Which labels a RAT count table leaves open, and how many ways there are to fill them in.
 
-A pattern-count table comes in; out goes a record of what is settled (counts that update a Beta prior directly), what is
-ambiguous (rows to be split over the states they allow) and how large the tables of all splits will be. Nothing large is
-allocated here, so the size can be judged first.
+A pattern-count table comes in; out goes a record of what is settled (counts that update a Beta prior
+directly), what is ambiguous (rows to be split over the states they allow) and how large the tables of all
+splits will be. Nothing large is allocated here, so the size can be judged first.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 LIMIT_BYTES = 512 * 2**20
-"""Largest split tables the exact engine accepts for one data set, in bytes (about ten seconds of work on one core)."""
+"""Largest split tables the exact engine accepts for one data set, in bytes; the moments and draws of one then
+take a few seconds at most on one core."""
 
-BYTES_PER_CELL = 16  # a float64 weight and its running sum
-BYTES_PER_TERM = (
-    64  # one split of the rows whose abstention label is missing: its indices, weights and base counts
-)
+BYTES_PER_CELL = 8  # a float64 weight
+BYTES_PER_TERM = 64  # one split of the rows whose A is missing: its indices, weights and counts
 
 R, A_MINUS, A_PLUS, T_MINUS, T_PLUS = range(5)
 """Order of the five thetas, used for every array with an axis of length 5."""
@@ -79,28 +78,25 @@ def as_counts(counts: ArrayLike) -> NDArray[np.int64]:
     table = np.asarray(counts)
     if table.ndim < 3 or table.shape[-3:] != (3, 3, 3) or table.ndim > 4:
         raise ValueError(
-            f"counts: expected shape [3, 3, 3] or [B, 3, 3, 3] over the codes of (R, A, T) plus one, found {table.shape}"
+            f"counts: expected shape [3, 3, 3] or [B, 3, 3, 3] (codes of R, A, T plus one), found {table.shape}"
         )
     whole = table.reshape(-1, 3, 3, 3).astype(np.int64)
     if np.any(whole != table.reshape(whole.shape)) or np.any(whole < 0):
-        raise ValueError(
-            "counts: expected whole numbers of rows, none negative; found a negative or fractional count"
-        )
+        raise ValueError("counts: expected whole numbers of rows, none negative; found a negative or fractional count")
     forbidden = np.flatnonzero(whole[:, :, 2, 2].sum(axis=1))
     if forbidden.size:
         raise ValueError(
-            f"counts: data set {forbidden[0]} has rows with A=1 and T=1; an abstention cannot be correct. Recode those rows first."
+            f"counts: data set {forbidden[0]} has rows with A=1 and T=1; an abstention cannot be correct. "
+            "Recode those rows first."
         )
     return whole
 
 
 def as_priors(priors: ArrayLike, batch: int) -> NDArray[np.float64]:
-    """Beta parameters as float64 [B, 5, 2]; raises ValueError for a wrong shape or a parameter that is not positive."""
+    """Beta parameters as float64 [B, 5, 2]; raises ValueError for a wrong shape or a value that is not positive."""
     values = np.asarray(priors, dtype=np.float64)
     if values.shape not in {(5, 2), (batch, 5, 2)}:
-        raise ValueError(
-            f"priors: expected shape [5, 2] or [{batch}, 5, 2] (a and b per theta), found {values.shape}"
-        )
+        raise ValueError(f"priors: expected shape [5, 2] or [{batch}, 5, 2] (a and b per theta), found {values.shape}")
     if not (np.all(np.isfinite(values)) and np.all(values > 0)):
         raise ValueError(
             "priors: expected positive finite Beta parameters; found one that is zero, negative or not finite"
@@ -151,9 +147,10 @@ def check_size(splits: Splits, data_set: int = 0, limit: int | None = None) -> N
     limit = LIMIT_BYTES if limit is None else limit
     if splits.bytes > limit:
         raise ExactTooLarge(
-            f"The exact posterior of data set {data_set} needs {splits.bytes / 2**20:,.0f} MB of split tables; the limit is "
-            f"{limit / 2**20:,.0f} MB. It has {splits.abstained:,} abstentions and {splits.not_abstained:,} answers without R, and "
-            f'{sum(splits.unsure):,} rows with T=0 without A. Use method="nuts", which costs the same for any number of rows.'
+            f"The exact posterior of data set {data_set} needs {splits.bytes / 2**20:,.0f} MB of split tables; "
+            f"the limit is {limit / 2**20:,.0f} MB. It has {splits.abstained:,} abstentions and "
+            f"{splits.not_abstained:,} answers without R, and {sum(splits.unsure):,} rows with T=0 without A. "
+            'Use method="nuts", which costs the same for any number of rows.'
         )
 
 
@@ -180,9 +177,7 @@ def enumerate_terms(splits: Splits, start: int = 0, stop: int | None = None) -> 
     add[:, A_PLUS] = np.stack([abstain1, arm1 - abstain1], axis=1)
     add[:, A_MINUS] = np.stack([abstain0, arm0 - abstain0], axis=1)
     add[:, T_PLUS, 1], add[:, T_MINUS, 1] = arm1 - abstain1, arm0 - abstain0
-    ways = (
-        log_choose(np.full_like(moved, free), moved) + log_choose(arm1, abstain1) + log_choose(arm0, abstain0)
-    )
+    ways = log_choose(np.full_like(moved, free), moved) + log_choose(arm1, abstain1) + log_choose(arm0, abstain0)
     return Terms(splits.settled + add, ways)
 
 
