@@ -26,10 +26,10 @@ from rat_jax.inference.settings import Draws, Progress, Settings
 from rat_jax.model.network import Network, Policy
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations
-from rat_jax.model.quantities import element_names, evaluate
 from rat_jax.model.rat import NETWORKS
 from rat_jax.studies.bands import counts_below, grid, simultaneous_band
 from rat_jax.studies.design import Design, read_design
+from rat_jax.studies.elements import elements
 from rat_jax.studies.likelihood import log_likelihood
 from rat_jax.studies.ranks import TESTS, coverage, holm, normal_moments, rank_tests, unit_ranks
 from rat_jax.studies.simulate import draw_cells, simulate_counts
@@ -189,8 +189,8 @@ def _compare(
     """Truth, rank of the truth and posterior mean of every quantity, [data set, quantity] each."""
     shape = draws.cells.shape[:3]
     drawn = draws.cells.reshape(len(cells), -1, network.num_cells)
-    sampled = _elements(network, policy, drawn) | {LOG_LIKELIHOOD: _log_likelihoods(network, table, drawn)}
-    truth = _elements(network, policy, cells[:, None])
+    sampled = elements(network, policy, drawn) | {LOG_LIKELIHOOD: _log_likelihoods(network, table, drawn)}
+    truth = elements(network, policy, cells[:, None])
     truth[LOG_LIKELIHOOD] = _log_likelihoods(network, table, cells[:, None])
     step = _thinning([x.reshape(shape) for x in sampled.values()]) if draws.stats else 1
     ranks = {
@@ -199,17 +199,6 @@ def _compare(
     }
     means = {name: values.mean(axis=1) for name, values in sampled.items()}
     return pd.DataFrame({name: x[:, 0] for name, x in truth.items()}), pd.DataFrame(ranks), pd.DataFrame(means)
-
-
-def _elements(network: Network, policy: Policy, cells: np.ndarray) -> dict[str, np.ndarray]:
-    """Every scalar quantity by its summary name, each [B, D], from cells [B, D, M]."""
-    coords = {p.name: p.coords for p in network.parameters}
-    elements: dict[str, np.ndarray] = {}
-    for name, values in evaluate(network, policy, cells).items():
-        flat = values.reshape(*cells.shape[:2], -1)
-        names = element_names(name, coords.get(name, ()))
-        elements |= {element: flat[..., i] for i, element in enumerate(names)}
-    return elements
 
 
 def _thinning(draws: list[np.ndarray]) -> int:

@@ -10,7 +10,8 @@ simulation-based calibration", arXiv:1804.06788, 2018; normal scores of ranks: C
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -20,6 +21,7 @@ from rat_jax.studies.bands import uniformity_p_value
 
 TESTS = ("band", "location", "spread")
 LEVELS = (0.5, 0.8, 0.95)
+Key = TypeVar("Key", bound=Hashable)
 SMALLEST = 1e-300  # reported for a p-value that underflows
 
 
@@ -73,7 +75,7 @@ def coverage(ranks: np.ndarray) -> dict[str, float]:
     return row
 
 
-def holm(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
     """p-values adjusted for how many there are, by Holm's step-down rule; valid for dependent tests.
 
     The chance that any adjusted p-value of a true hypothesis is at most a is at most a.
