@@ -5,18 +5,17 @@ All engines have the same signature; `choose` is the only place that knows when 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from rat_jax.inference import nuts
 from rat_jax.inference.exact import ExactPosterior, exact_posterior, is_applicable
 from rat_jax.inference.settings import Draws, Progress, Settings, system_seed
 from rat_jax.model.network import Network, Policy
 from rat_jax.model.patterns import CountTable
 from rat_jax.model.rat import RAT
+from rat_jax.naming import checked
 
 Engine = Callable[[Network, CountTable, np.ndarray, Policy, int, Settings, Progress | None], Draws]
 
@@ -28,10 +27,7 @@ def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engin
 
     Raises ValueError for an unknown method (the nearest is offered) and for "exact" with another model.
     """
-    if method not in METHODS:
-        close = difflib.get_close_matches(str(method), METHODS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"method: {hint}expected one of {', '.join(map(repr, METHODS))}, found {method!r}")
+    checked(method, METHODS, "method")
     if method == "exact" and network != RAT:
         raise ValueError(f"method 'exact' knows the model 'rat' only, found {network.name!r}; use method='nuts'")
     if method == "auto":
@@ -49,6 +45,8 @@ def run_nuts(
     progress: Progress | None,
 ) -> Draws:
     """Batched NUTS with NumPyro's kernel."""
+    from rat_jax.inference import nuts  # here, because exact answers need neither JAX nor its import time
+
     return nuts.sample(network, table, concentration, seed=seed, settings=settings, progress=progress)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,16 +12,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from rat_jax.inference import nuts
 from rat_jax.inference.engines import choose
 from rat_jax.inference.posterior import Posterior, state_weights
-from rat_jax.inference.settings import Draws, Progress, Settings
+from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Progress, Settings
 from rat_jax.labels import Labels, read_labels
 from rat_jax.model.network import Network, Policy
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations, describe
 from rat_jax.model.quantities import evaluate
 from rat_jax.model.rat import NETWORKS
+from rat_jax.naming import checked
 
 ON_FAILURE = ("warn", "raise", "keep")
 
@@ -82,8 +81,8 @@ def fit(
 
     Source: the paper's section 3.
     """
-    network = _chosen(model, NETWORKS, "model")
-    _chosen(on_failure, {m: m for m in ON_FAILURE}, "on_failure")
+    network = NETWORKS[checked(model, NETWORKS, "model")]
+    checked(on_failure, ON_FAILURE, "on_failure")
     seed = _whole(seed)
     settings = Settings(num_warmup, num_samples, num_chains)
     labels = labels if isinstance(labels, Labels) else read_labels(labels)
@@ -107,19 +106,11 @@ def fit(
         "precision": draws.precision,
         "log_marginal_likelihood": None if draws.log_marginal is None else dict(draws.log_marginal),
         "unused_labels": [v for v in labels.variables if v not in network.levels],
-        "max_tree_depth": nuts.MAX_TREE_DEPTH,
+        "max_tree_depth": MAX_TREE_DEPTH,
     }
     posterior = _posterior(network, policy, table.systems, draws, counts, facts | _versions())
     _report_failure(posterior, on_failure)
     return posterior
-
-
-def _chosen(name: Any, table: Mapping[str, Any], what: str) -> Any:
-    if name in table:
-        return table[name]
-    close = difflib.get_close_matches(str(name), table, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"{what}: {hint}expected one of {', '.join(map(repr, table))}, found {name!r}")
 
 
 def _whole(seed: Any) -> int:

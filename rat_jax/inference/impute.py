@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -13,6 +11,7 @@ from rat_jax.labels import Labels
 from rat_jax.model.patterns import allowed_readings, allowed_states
 from rat_jax.model.program import row_data
 from rat_jax.model.quantities import state_probabilities
+from rat_jax.naming import checked
 
 LARGEST_ARRAY = 4e9  # bytes of a per-draw answer before we ask for fewer rows
 
@@ -68,10 +67,7 @@ def _names(fit: Posterior) -> list[str]:
 def _kinds_of_rows(fit: Posterior, labels: Labels) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
     """Distinct (system of the fit, codes), and for every row which of them it is."""
     for name in labels.systems:
-        if name not in fit.systems:
-            close = difflib.get_close_matches(name, fit.systems, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, fit.systems[:5]))}"
-            raise ValueError(f"system {name!r} is not in the posterior; {hint}")
+        checked(name, fit.systems, "system of the posterior")
     index = np.array([fit.systems.index(s) for s in labels.systems])[labels.system]
     rows = np.column_stack([index, row_data(fit.network, labels.codes, labels.variables)])
     distinct, row_of = np.unique(rows, axis=0, return_inverse=True)

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 from numpyro.infer.hmc import hmc
 
-from rat_jax.inference.settings import Draws, Progress, Settings, system_seed
+from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Progress, Settings, system_seed
 from rat_jax.inference.starts import scattered_starts
 from rat_jax.model.density import log_cells_from_logits, log_density
 from rat_jax.model.network import Network
@@ -26,7 +26,6 @@ from rat_jax.model.patterns import CountTable, Evidence
 
 CHUNK = 250  # iterations per compiled call: the grain of progress
 MAX_LANES = 256  # in one batch: every lane waits for the deepest tree of its batch
-MAX_TREE_DEPTH = 10
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 
 
@@ -135,9 +134,12 @@ def _start(network: Network, num_warmup: int, lanes: Data, position: Array, keys
 def _advance(network: Network, num_warmup: int, lanes: Data, state: Any, steps: Array) -> tuple[Any, Any]:
     """Advance all lanes by `steps` <= CHUNK iterations; a buffer [lanes, CHUNK, ...] holds the draws."""
 
+    def shown(data: Data, state: Any) -> Any:
+        return log_cells_from_logits(network, _logits(data, state.z)), _statistics(state)
+
     def one_step(data: Data, state: Any) -> tuple[Any, Any]:
         state = _kernel(network, num_warmup, data, state.z, state.rng_key)[0](data, state)
-        return state, (log_cells_from_logits(network, _logits(data, state.z)), _statistics(state))
+        return state, shown(data, state)
 
     step = jax.vmap(one_step, in_axes=(LANE_AXES, 0))
 
@@ -147,7 +149,7 @@ def _advance(network: Network, num_warmup: int, lanes: Data, state: Any, steps: 
         put = lambda b, x: jax.lax.dynamic_update_index_in_dim(b, x, i, 1)  # noqa: E731
         return state, jax.tree.map(put, buffer, out)
 
-    like = jax.eval_shape(step, lanes, state)[1]
+    like = jax.eval_shape(jax.vmap(shown, in_axes=(LANE_AXES, 0)), lanes, state)
     buffer = jax.tree.map(lambda x: jnp.zeros((x.shape[0], CHUNK, *x.shape[1:]), x.dtype), like)
     return jax.lax.fori_loop(0, steps, body, (state, buffer))
 

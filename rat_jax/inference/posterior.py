@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from rat_jax.model.patterns import count_table
 from rat_jax.model.priors import concentrations
 from rat_jax.model.quantities import cells_from_parameters, element_names, functions, state_probabilities
 from rat_jax.model.rat import NETWORKS
+from rat_jax.naming import checked
 
 COLUMNS = ("mean", "sd", "q2.5", "q97.5", "mcse_mean", "ess_bulk", "ess_tail", "r_hat")
 QUANTILES = {"q2.5": 0.025, "q97.5": 0.975}
@@ -105,12 +105,12 @@ class Posterior:
         system: may be left out where there is only one.
         Raises ValueError for an unknown quantity or system (the nearest name is offered).
         """
-        self._known(name, self.quantities, "quantity")
+        checked(name, self.quantities, "quantity")
         if system is None:
             if len(self.systems) > 1:
                 raise ValueError(f"system: name one of {', '.join(map(repr, self.systems))}")
             system = self.systems[0]
-        self._known(system, self.systems, "system")
+        checked(system, self.systems, "system")
         return self.data[name].sel(system=system).to_numpy()
 
     def quantity(
@@ -187,12 +187,6 @@ class Posterior:
         )
 
     # -- inside ---------------------------------------------------------------------------------
-    def _known(self, name: str, names: Sequence[str], what: str) -> None:
-        if name not in names:
-            close = difflib.get_close_matches(str(name), names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(names)}"
-            raise ValueError(f"unknown {what} {name!r}; {hint}")
-
     @cached_property
     def _elements(self) -> dict[str, np.ndarray]:
         """Every scalar element of every quantity by its summary name, each [S, C, D]."""
@@ -303,8 +297,8 @@ def state_weights(
         states = [dict(zip(network.pipeline, map(int, s), strict=True)) for s in network.states]
         array = np.array([float(weights(s)) for s in states])
     elif isinstance(weights, Mapping):
-        if unknown := [k for k in weights if k not in names]:
-            raise ValueError(f"weights: unknown state {unknown[0]!r}; expected any of {', '.join(map(repr, names))}")
+        for name in weights:
+            checked(name, names, "state")
         array = np.array([float(weights.get(name, 0.0)) for name in names])
     else:
         array = np.asarray(weights.weights if isinstance(weights, Policy) else weights, float)

@@ -11,6 +11,8 @@ import pandas as pd
 
 Progress = Callable[[int, int], None]
 
+MAX_TREE_DEPTH = 10
+
 PAPER_SETTINGS = {"num_warmup": 2000, "num_samples": 10000, "num_chains": 5}
 """The paper's sampling effort (section 3): 5 chains, 2,000 warm-up iterations, 10,000 draws each."""
 

@@ -5,7 +5,6 @@ A user names parameters; the network turns that into one concentration per cell.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from rat_jax.model.network import Network, Parameter
+from rat_jax.naming import checked
 
 
 class Priors(Mapping[str, tuple[float, ...]]):
@@ -76,13 +76,7 @@ def concentrations(network: Network, priors: Mapping[str, Sequence[float]] | Non
     by_name = {p.name: p for p in network.parameters}
     cells = np.ones(network.num_cells)
     for name, value in priors.items():
-        if name not in by_name:
-            close = difflib.get_close_matches(name, by_name, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise ValueError(
-                f"priors: unknown parameter {name!r}; {hint}model {network.name!r} has {', '.join(by_name)}"
-            )
-        _place(cells, network, by_name[name], value)
+        _place(cells, network, by_name[checked(name, by_name, f"parameter of model {network.name!r}")], value)
     return cells
 
 

@@ -20,6 +20,8 @@ from rat_jax.model.patterns import Evidence
 from rat_jax.model.priors import concentrations
 from rat_jax.model.rat import RAT
 
+RULED_OUT = -1e10  # exp of it is 0; NumPyro's discrete sampling refuses -inf
+
 
 def counted(evidence: Evidence, concentration: Array | None = None, network: Network = RAT) -> None:
     """NumPyro program of a network on one system's count table.
@@ -47,26 +49,23 @@ def rowwise(codes: Array, concentration: Array | None = None, network: Network =
     >>> import jax, numpy as np
     >>> from numpyro.infer import MCMC, NUTS
     >>> from rat_jax.model.program import rowwise
-    >>> mcmc = MCMC(NUTS(rowwise), num_warmup=200, num_samples=200, progress_bar=False)
+    >>> mcmc = MCMC(NUTS(rowwise), num_warmup=50, num_samples=50, progress_bar=False)
     >>> mcmc.run(jax.random.key(0), np.array([[1, 0, 1], [0, 1, 0], [-1, 0, 1]]))
     >>> sorted(mcmc.get_samples())
     ['theta_A_minus', 'theta_A_plus', 'theta_R', 'theta_T_minus', 'theta_T_plus']
     """
     codes = jnp.asarray(codes)
     cells = jnp.exp(sample_log_cells(network, _given(network, concentration)))
-    observed = codes >= 0
     values: dict[str, Array] = {}
     with numpyro.plate("rows", codes.shape[0]):
         for column, (name, table, earlier) in enumerate(_in_order(network)):
             given = (*table.parents, *earlier)
             probabilities = _dense(network, cells, table, name, given)[tuple(values[v] for v in given)]
-            values[name] = numpyro.sample(
-                name,
-                dist.Categorical(probs=probabilities),
-                obs=jnp.maximum(codes[:, column], 0),
-                obs_mask=observed[:, column],
-                infer={"enumerate": "parallel"},
-            )
+            categorical = dist.Categorical(probs=probabilities)
+            value = values[name] = numpyro.sample(name, categorical, infer={"enumerate": "parallel"})
+            # the label as evidence: `obs_mask` would leave a second enumerated site behind
+            speaks_against = (codes[:, column] >= 0) & (value != codes[:, column])
+            numpyro.factor(f"{name}_label", jnp.where(speaks_against, RULED_OUT, 0.0))
 
 
 def sample_log_cells(network: Network, concentration: Array) -> Array:
@@ -122,7 +121,7 @@ def _dense_joint(network: Network, cells: Array, table: Table) -> Array:
     t = network.tables.index(table)
     layout = network.layouts[t]
     axes = [network.levels[v] for v in (*table.parents, *table.variables)]
-    index = np.full(axes, network.num_cells, np.int32)  # points at the 0 appended below
+    index = np.full(axes, network.num_cells, np.int32)  # points at `never`, appended below
     for position in np.ndindex(*axes):
         row, outcome = position[: len(table.parents)], position[len(table.parents) :]
         if row in layout.rows:
@@ -132,7 +131,8 @@ def _dense_joint(network: Network, cells: Array, table: Table) -> Array:
             index[position] = network.num_cells + 1
         elif not _occurs(network, table.parents, row):
             index[position] = network.num_cells + 1
-    return jnp.concatenate([cells, jnp.array([0.0, 1.0], cells.dtype)])[index]
+    never = jnp.finfo(cells.dtype).tiny  # not 0, whose logarithm NumPyro's discrete sampling refuses
+    return jnp.concatenate([cells, jnp.array([never, 1.0], cells.dtype)])[index]
 
 
 def _occurs(network: Network, names: tuple[str, ...], codes: tuple[int, ...]) -> bool:
