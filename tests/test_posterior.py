@@ -50,6 +50,22 @@ def test_exact_moments_agree_with_brute_force(exact):
         assert abs(table.loc[quantity, "sd"] - truth.sd[quantity]) < 4 * truth.sd_se[quantity]
 
 
+def test_quantiles_of_thetas_are_exact_and_the_others_come_with_their_error(exact):
+    from scipy.stats import beta
+
+    table, error = exact.summary().loc["complete"], exact.quantile_error().loc["complete"]
+    assert table.loc["theta_R", "q2.5"] == pytest.approx(beta(64, 38).ppf(0.025), abs=1e-3 * table.loc["theta_R", "sd"])
+    assert table.loc["p_R", "q97.5"] == table.loc["theta_R", "q97.5"]
+    assert (error.loc[["theta_R", "p_R", "theta_T_plus"]] == 0).all(axis=None)
+    # p_A, p_T, p_G: against two million independent draws of the closed-form posterior
+    rng = np.random.default_rng(0)
+    r, a0, a1 = rng.beta(64, 38, 2 * 10**6), rng.beta(19, 20, 2 * 10**6), rng.beta(7, 58, 2 * 10**6)
+    truth = np.quantile((1 - r) * a0 + r * a1, [0.025, 0.975])
+    for q, column in zip(truth, ("q2.5", "q97.5"), strict=True):
+        assert 0 < error.loc["p_A", column] < table.loc["p_A", "sd"] / 10
+        assert abs(table.loc["p_A", column] - q) < 4 * error.loc["p_A", column]
+
+
 def test_nuts_and_exact_agree(exact, nuts):
     a, b = exact.summary(), nuts.summary()
     assert ((a["mean"] - b["mean"]).abs() < 4.5 * b["mcse_mean"]).all()

@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 
 from rat_jax.inference.exact import ExactPosterior, exact_posterior, is_applicable
-from rat_jax.inference.settings import Draws, Progress, Settings, system_seed
+from rat_jax.inference.marginals import theta_quantiles
+from rat_jax.inference.settings import QUANTILES, Draws, Progress, Settings, system_seed
 from rat_jax.model.network import Network, Policy
 from rat_jax.model.patterns import CountTable
 from rat_jax.model.rat import RAT
 from rat_jax.naming import checked
 
 Engine = Callable[[Network, CountTable, np.ndarray, Policy, int, Settings, Progress | None], Draws]
+
+EXACT_QUANTILES_UP_TO = 64  # systems; they take some 15 ms each, beyond this quantiles come from the draws
 
 METHODS = ("auto", "exact", "nuts", "numpyro")
 
@@ -63,9 +66,11 @@ def run_exact(
 
     Raises ExactTooLarge (a ValueError) where the split tables would be too large.
     """
+    counts = pattern_counts(table)
+    priors = concentration.reshape(-1, 2)[:, ::-1]  # cells are (P(0), P(1)); Beta is (a, b) = (ones, zeros)
     solved = exact_posterior(
-        pattern_counts(table),
-        concentration.reshape(-1, 2)[:, ::-1],  # cells are (P(0), P(1)); Beta is (a, b) = (ones, zeros)
+        counts,
+        priors,
         num_draws=settings.num_chains * settings.num_samples,
         seeds=[np.random.SeedSequence(system_seed(seed, s, "exact")) for s in table.systems],
     )
@@ -74,10 +79,13 @@ def run_exact(
     if progress is not None:
         progress(1, 1)
     log_marginal = dict(zip(table.systems, solved.log_marginal.tolist(), strict=True))
-    return Draws(cells[:, None], {}, "float64", _exact_figures(network, policy, table.systems, solved), log_marginal)
+    figures = _exact_moments(network, policy, table.systems, solved)
+    if len(table.systems) <= EXACT_QUANTILES_UP_TO:
+        figures = figures.join(_exact_quantiles(table.systems, counts, priors))
+    return Draws(cells[:, None], {}, "float64", figures, log_marginal)
 
 
-def _exact_figures(network: Network, policy: Policy, systems: tuple[str, ...], solved: ExactPosterior) -> pd.DataFrame:
+def _exact_moments(network: Network, policy: Policy, systems: tuple[str, ...], solved: ExactPosterior) -> pd.DataFrame:
     """Exact mean and sd by (system, quantity)."""
     weights = [network.event(q.of) for q in network.probabilities] + [np.array(policy.weights)]
     linear_mean, linear_var = solved.linear(np.array(weights))
@@ -85,6 +93,19 @@ def _exact_figures(network: Network, policy: Policy, systems: tuple[str, ...], s
     mean = np.concatenate([solved.theta_mean, linear_mean], axis=1)
     sd = np.sqrt(np.concatenate([solved.theta_var, linear_var], axis=1))
     return pd.DataFrame({"mean": mean.reshape(-1), "sd": sd.reshape(-1)}, index=index)
+
+
+def _exact_quantiles(systems: tuple[str, ...], counts: np.ndarray, priors: np.ndarray) -> pd.DataFrame:
+    """Exact 2.5 % and 97.5 % quantiles by (system, quantity) where there is a distribution function."""
+    quantiles = theta_quantiles(counts, priors, tuple(QUANTILES.values()))
+    names = [p.name for p in RAT.parameters]
+    frame = pd.DataFrame(
+        quantiles.reshape(-1, len(QUANTILES)),
+        index=pd.MultiIndex.from_product([systems, names], names=["system", "quantity"]),
+        columns=list(QUANTILES),
+    )
+    same = frame.xs("theta_R", level="quantity", drop_level=False).rename(index={"theta_R": "p_R"}, level="quantity")
+    return pd.concat([frame, same])
 
 
 def pattern_counts(table: CountTable) -> np.ndarray:

@@ -13,6 +13,9 @@ Progress = Callable[[int, int], None]
 
 MAX_TREE_DEPTH = 10
 
+QUANTILES = {"q2.5": 0.025, "q97.5": 0.975}
+"""Ends of the equal-tailed 95 % interval, by column name."""
+
 PAPER_SETTINGS = {"num_warmup": 2000, "num_samples": 10000, "num_chains": 5}
 """The paper's sampling effort (section 3): 5 chains, 2,000 warm-up iterations, 10,000 draws each."""
 
