@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -287,11 +289,13 @@ def test_draws_are_independent_in_order():
         assert abs(halves) < 4.5 * theta.std() * np.sqrt(2 / 10_000)
 
 
-def test_a_batch_equals_its_members_and_the_number_of_threads_does_not_matter():
+def test_a_batch_equals_its_members_and_a_pool_changes_nothing(monkeypatch):
     batch, prior = np.stack(MIXED), np.random.default_rng(0).uniform(0.5, 3, (len(MIXED), 5, 2))
-    whole = exact_posterior(batch, prior, num_draws=300, seeds=seeds(len(MIXED)), workers=3)
+    monkeypatch.setattr(exact, "PIECE", 2)
+    with ThreadPoolExecutor(2) as pool:  # stands for a pool of processes
+        whole = exact_posterior(batch, prior, num_draws=300, seeds=seeds(len(MIXED)), pool=pool)
     for index, (counts, seed) in enumerate(zip(MIXED, seeds(len(MIXED)), strict=True)):
-        alone = exact_posterior(counts, prior[index], num_draws=300, seeds=[seed], workers=1)
+        alone = exact_posterior(counts, prior[index], num_draws=300, seeds=[seed])
         for name in ("log_marginal", "theta_mean", "theta_var", "state_mean", "state_cov", "draws"):
             np.testing.assert_array_equal(getattr(whole, name)[index], getattr(alone, name)[0])
 
@@ -462,3 +466,16 @@ def test_quantiles_come_for_a_batch():
     assert both.shape == (2, 5, 3)
     for theta, one in enumerate(theta_mixtures(MIXED[2], UNIFORM)):
         np.testing.assert_allclose(one.cdf(both[1, theta]), probabilities, atol=1e-6)
+
+
+def test_what_a_process_of_a_pool_gets_and_gives_can_be_sent():
+    task = (exact._solve_all, [read_splits(MIXED[0])], UNIFORM[None], [np.random.default_rng(1)], 10)
+    work, *arguments = pickle.loads(pickle.dumps(task))
+    there, here = pickle.loads(pickle.dumps(work(*arguments))), task[0](*task[1:])
+    np.testing.assert_array_equal(there.draws, here.draws)
+
+
+def test_an_empty_batch_gives_an_empty_posterior():
+    post = exact_posterior(np.zeros((0, 3, 3, 3), int), UNIFORM, num_draws=5, seeds=[])
+    assert post.log_marginal.shape == (0,) and post.state_cov.shape == (0, 6, 6) and post.draws.shape == (0, 5, 5)
+    assert post.linear(QUANTITIES)[0].shape == (0, 5)

@@ -55,9 +55,9 @@ def plan_direct(splits: Splits, prior: Array, state_mean: Array, theta_var: Arra
         return None
     # powers of P(R=0), P(R=1) and of P(R=0, A=0), P(R=1, A=0) left over in the density of the state probabilities
     rows = splits.settled.astype(np.float64)
-    arms, answers = (A_MINUS, A_PLUS), (T_MINUS, T_PLUS)
-    power_r = prior[R, ::-1] - prior[arms, :].sum(axis=1) + rows[R, ::-1] - rows[arms, :].sum(axis=1)
-    power_a = prior[arms, 1] - prior[answers, :].sum(axis=1) + rows[arms, 1] - rows[answers, :].sum(axis=1)
+    arms, answers = slice(A_MINUS, A_PLUS + 1), slice(T_MINUS, T_PLUS + 1)
+    power_r = prior[R, ::-1] - prior[arms].sum(axis=1) + rows[R, ::-1] - rows[arms].sum(axis=1)
+    power_a = prior[arms, 1] - prior[answers].sum(axis=1) + rows[arms, 1] - rows[answers].sum(axis=1)
     if np.any(power_r > 0) or np.any(power_a > 0):
         return None
     wrong, right, abstain = state_mean.reshape(2, 3).T
@@ -68,10 +68,11 @@ def plan_direct(splits: Splits, prior: Array, state_mean: Array, theta_var: Arra
     pi_right, pi_wrong = after[answers, 0] - strength_t * target_t, after[answers, 1] - strength_t * (1 - target_t)
     if min(pi_abstain.min(), pi_right.min(), pi_wrong.min()) < 0.05:
         return None
-    abstained = pi_abstain.sum() + splits.abstained
     all_right, all_wrong = pi_right.sum() + splits.right, pi_wrong.sum() + splits.wrong
-    top = [[abstained, all_right + all_wrong + splits.answered], [all_right, all_wrong]]
-    shape = np.concatenate([top, pi_abstain[None, ::-1], pi_wrong[None, ::-1], pi_right[None, ::-1]])
+    shape = np.empty((5, 2))
+    shape[0] = pi_abstain.sum() + splits.abstained, all_right + all_wrong + splits.answered
+    shape[1] = all_right, all_wrong
+    shape[2], shape[3], shape[4] = pi_abstain[::-1], pi_wrong[::-1], pi_right[::-1]
     target, strength = np.concatenate([target_a, target_t]), np.concatenate([-power_r, strength_t])
     lost = strength @ (theta_var[1:] / (2 * target * (1 - target))) + (1 / (36 * np.maximum(shape, 1))).sum()
     rate = float(np.exp(-lost))
@@ -111,7 +112,7 @@ def _propose(plan: DirectPlan, proposals: int, rng: np.random.Generator, scratch
     unsure, ratio = unsure[last], ratio[last]
     shape = plan.shape.reshape(10, 1)
     kept[unsure] = accept[unsure] < ratio * np.exp(log_gamma_rate(shape + (shape < 1), y[:, unsure]).sum(axis=0))
-    return thetas[:, kept]
+    return thetas.take(np.flatnonzero(kept), axis=1)
 
 
 def _propose_gammas(

@@ -8,11 +8,9 @@ before anything is allocated.
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +35,9 @@ from rat_jax.inference.splits import (
 
 Array = NDArray[np.float64]
 Seed = int | np.random.SeedSequence | np.random.Generator
+
+PIECE = 16
+"""Data sets that a process of the pool gets at a time."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,17 @@ def exact_posterior(
     *,
     num_draws: int = 0,
     seeds: Sequence[Seed] | None = None,
-    workers: int | None = None,
+    pool: Executor | None = None,
     limit_bytes: int = LIMIT_BYTES,
 ) -> ExactPosterior:
     """The exact posterior of each data set of a batch.
 
-    counts: int [B, 3, 3, 3] or [3, 3, 3], rows per pattern, indexed by the codes of (R, A, T) plus one (0 =
-    missing, 1 = value 0, 2 = value 1). priors: Beta parameters [5, 2] or [B, 5, 2], positive. num_draws:
-    draws D per data set. seeds: one seed, SeedSequence or Generator per data set, needed when num_draws > 0;
-    a data set's draws depend on its own seed only, not on the rest of the batch. workers: threads (default:
-    one per available core); results do not depend on it. limit_bytes: largest split tables accepted for one
-    data set.
+    counts: int [B, 3, 3, 3] or [3, 3, 3], rows per pattern, indexed by the codes of (R, A, T) plus one (0 = missing,
+    1 = value 0, 2 = value 1). priors: Beta parameters [5, 2] or [B, 5, 2], positive. num_draws: draws D per data set.
+    seeds: one seed, SeedSequence or Generator per data set, needed when num_draws > 0; a data set's draws depend on
+    its own seed only, not on the rest of the batch. pool: an executor of processes that shares out a large batch;
+    results do not depend on it. Threads gain nothing here: the work is thousands of short NumPy calls, and they would
+    wait for each other. limit_bytes: largest split tables accepted for one data set.
 
     Raises ExactTooLarge (a ValueError) where a data set's tables would exceed the limit, before allocating
     them, and ValueError for counts, priors or seeds of the wrong shape or value.
@@ -105,29 +106,37 @@ def exact_posterior(
     splits = [read_splits(table) for table in tables]
     for index, one in enumerate(splits):
         check_size(one, index, limit_bytes)
-    draws = np.empty((len(tables), num_draws, 5)) if num_draws else None
-    local = threading.local()
+    if pool is None:
+        return _solve_all(splits, prior, generators, num_draws)
+    pieces = [slice(start, start + PIECE) for start in range(0, len(splits), PIECE)]
+    tasks = [
+        pool.submit(_solve_all, splits[piece], prior[piece], generators[piece] if num_draws else [], num_draws)
+        for piece in pieces
+    ]
+    return _join([task.result() for task in tasks] or [_solve_all([], prior, [], num_draws)])
 
-    def solve(index: int) -> tuple[float, Moments]:
-        if not hasattr(local, "scratch"):
-            local.scratch = Scratch()
+
+def _solve_all(
+    splits: Sequence[Splits], prior: Array, generators: Sequence[np.random.Generator], num_draws: int
+) -> ExactPosterior:
+    """The posteriors of some data sets, one after the other."""
+    batch, scratch = len(splits), Scratch()
+    draws = np.empty((batch, num_draws, 5)) if num_draws else None
+    log_marginal, theta_mean, theta_var = np.empty(batch), np.empty((batch, 5)), np.empty((batch, 5))
+    state_mean, state_cov = np.empty((batch, 6)), np.empty((batch, 6, 6))
+    for index, one in enumerate(splits):
         rng, out = (None, None) if draws is None else (generators[index], draws[index])
-        return _solve_one(splits[index], prior[index], rng, out, local.scratch)
-
-    solved = _map(solve, len(tables), workers)
-    moments = [m for _, m in solved]
-    return ExactPosterior(
-        np.array([log_marginal for log_marginal, _ in solved]),
-        _stack([m.theta_mean for m in moments], (5,)),
-        _stack([m.theta_var for m in moments], (5,)),
-        _stack([m.state_mean for m in moments], (6,)),
-        _stack([m.state_cov for m in moments], (6, 6)),
-        draws,
-    )
+        log_marginal[index], moments = _solve_one(one, prior[index], rng, out, scratch)
+        theta_mean[index], theta_var[index] = moments.theta_mean, moments.theta_var
+        state_mean[index], state_cov[index] = moments.state_mean, moments.state_cov
+    return ExactPosterior(log_marginal, theta_mean, theta_var, state_mean, state_cov, draws)
 
 
-def _stack(parts: list[Array], shape: tuple[int, ...]) -> Array:
-    return np.array(parts).reshape(len(parts), *shape)
+def _join(parts: Sequence[ExactPosterior]) -> ExactPosterior:
+    """One batch from several."""
+    columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(ExactPosterior)}
+    joined = {name: np.concatenate(values) for name, values in columns.items() if values[0] is not None}
+    return ExactPosterior(**joined)
 
 
 def _generators(seeds: Sequence[Seed] | None, batch: int, num_draws: int) -> list[np.random.Generator]:
@@ -144,19 +153,6 @@ def _generators(seeds: Sequence[Seed] | None, batch: int, num_draws: int) -> lis
         )
     # SFC64 fills arrays of normals in two thirds of the time of NumPy's default
     return [s if isinstance(s, np.random.Generator) else np.random.Generator(np.random.SFC64(s)) for s in seeds]
-
-
-def _map(solve: Callable[[int], tuple[float, Moments]], count: int, workers: int | None) -> list[tuple[float, Moments]]:
-    """solve(0..count-1), in threads: NumPy releases the interpreter lock in the parts that take the time."""
-    workers = min(_cores() if workers is None else workers, count)
-    if workers <= 1:
-        return [solve(index) for index in range(count)]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(solve, range(count)))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _solve_one(

@@ -29,6 +29,7 @@ from rat_jax.inference.splits import (
 )
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 Component = tuple[int, Array, Array, Array]
 
 DROPPED = 1e-10
@@ -151,7 +152,7 @@ def theta_mixtures(counts: ArrayLike, priors: ArrayLike) -> tuple[BetaMixture, .
         raise ValueError(f"counts: expected one data set, found {len(table)}; call once per data set")
     splits, prior = read_splits(table[0]), as_priors(priors, 1)[0]
     check_size(splits)
-    gathered: list[list[tuple[Array, Array, Array]]] = [[] for _ in range(5)]
+    gathered: list[list[tuple[float, Array, Array, Array]]] = [[] for _ in range(5)]
     peak = -np.inf
     for start, stop in term_ranges(splits):
         block = build_block(splits, prior, start, stop)
@@ -208,7 +209,7 @@ def condense(weight: Array, a: Array, b: Array, width: float = FINE) -> tuple[Ar
     if group.max() + 1 == group.size:
         return weight, a, b
     mean, var = _beta_moments(a, b)
-    total = np.bincount(group, weight)
+    total = np.bincount(group, weight).astype(np.float64)
     middle = np.bincount(group, weight * mean) / total
     spread = np.bincount(group, weight * (var + (mean - middle[group]) ** 2)) / total
     precision = middle * (1 - middle) / spread - 1
@@ -240,7 +241,7 @@ def _cell_components(block: Block, start: int, stop: int) -> list[Component]:
     v, u = (block.first_v + np.arange(start, stop))[:, None], block.first_u + np.arange(columns)
     s = block.first_v + start + block.first_u + np.arange(stop - start + columns - 1)
     index = np.arange(terms)[:, None, None] * s.size + (v + u - s[0])
-    by_s = np.bincount(index.reshape(-1), weight.reshape(-1)).reshape(terms, -1)
+    by_s = np.bincount(index.reshape(-1), weight.reshape(-1)).astype(np.float64).reshape(terms, -1)
     return [
         _flat(block, R, by_s, s, n1 + n0 - s),
         _flat(block, A_MINUS, weight, n1 - u, n0 - v),
@@ -261,7 +262,7 @@ def _pair_components(block: Block, by_w: Array, start: int, stop: int) -> list[C
     ]
 
 
-def _flat(block: Block, theta: int, weight: Array, yes: Array, no: Array) -> Component:
+def _flat(block: Block, theta: int, weight: Array, yes: Index, no: Index) -> Component:
     """Components with `yes` and `no` more rows than settled; every array broadcast to the weights and flattened."""
     base = block.shape[:, theta].reshape(len(weight), 2, *[1] * (weight.ndim - 1))
     a, b = (np.broadcast_to(base[:, k] + n, weight.shape) for k, n in enumerate((yes, no)))
@@ -272,7 +273,7 @@ def _flat(block: Block, theta: int, weight: Array, yes: Array, no: Array) -> Com
 def _pair_weight(block: Block) -> Array:
     """Posterior weights of w, per term: [E, W]."""
     terms, rows = block.by_v.shape
-    out = np.zeros(block.pairs.mean.shape)
+    out = np.zeros_like(block.pairs.mean)
     here = slice(block.first_v, block.first_v + rows)
     if block.pairs.answered is None:
         out[:, here] = block.by_v
