@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rat_jax.model.program import counted, rowwise
     from rat_jax.model.rat import RAT
     from rat_jax.report.plots import plot_forest, plot_systems
+    from rat_jax.studies.calibrate import calibrate
+    from rat_jax.studies.certify import Certificate, certify
 
 _HOMES = {
     "rat_jax.labels": ("LabelError", "Labels", "example_labels", "read_labels"),
@@ -34,6 +36,8 @@ _HOMES = {
     "rat_jax.inference.posterior": ("Posterior", "load"),
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
     "rat_jax.inference.verdict": ("Diagnostics",),
+    "rat_jax.studies.calibrate": ("calibrate",),
+    "rat_jax.studies.certify": ("Certificate", "certify"),
     "rat_jax.report.plots": ("plot_forest", "plot_systems"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -42,6 +46,7 @@ __version__ = "0.1.0"
 __all__ = [
     "PAPER_SETTINGS",
     "RAT",
+    "Certificate",
     "Diagnostics",
     "LabelError",
     "Labels",
@@ -54,6 +59,8 @@ __all__ = [
     "SamplingWarning",
     "Table",
     "Variable",
+    "calibrate",
+    "certify",
     "counted",
     "example_labels",
     "fit",

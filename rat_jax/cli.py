@@ -21,6 +21,7 @@ from rat_jax import __version__
 if TYPE_CHECKING:
     from rat_jax.inference.posterior import Posterior
     from rat_jax.labels import Labels, LoadReport
+    from rat_jax.studies.certify import Certificate
 
 DONE, COULD_NOT_RUN, BAD_VERDICT, INTERRUPTED = 0, 1, 2, 130
 
@@ -107,6 +108,11 @@ FigureFile = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE", help="A figure (.png, .pdf, .svg).", rich_help_panel=_OUTPUT)
 ]
 
+Certify = Annotated[
+    bool,
+    typer.Option("--certify", help="Hold the result against a second, independent engine.", rich_help_panel=_EFFORT),
+]
+
 
 @dataclass(frozen=True)
 class Job:
@@ -119,6 +125,7 @@ class Job:
     num_warmup: int
     num_samples: int
     num_chains: int
+    certify: bool
 
 
 @dataclass(frozen=True)
@@ -159,12 +166,13 @@ def fit(
     num_warmup: Warmup = 1000,
     num_samples: Samples = 1000,
     num_chains: Chains = 4,
+    certify: Certify = False,
     json: JsonFile = None,
     output: PosteriorFile = None,
     plot: FigureFile = None,
 ) -> int:
     """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
-    job = Job(model, method, seed, _priors(prior), num_warmup, num_samples, num_chains)
+    job = Job(model, method, seed, _priors(prior), num_warmup, num_samples, num_chains, certify)
     outputs = Outputs(json, output, plot)
     _check_outputs(outputs, labels)
     return _fit_and_tell(_read(labels, column), job, outputs)
@@ -190,6 +198,7 @@ def demo(
     num_warmup: Warmup = 1000,
     num_samples: Samples = 1000,
     num_chains: Chains = 4,
+    certify: Certify = False,
     json: JsonFile = None,
     output: PosteriorFile = None,
     plot: FigureFile = None,
@@ -198,7 +207,7 @@ def demo(
     import rat_jax as rat
     from rat_jax.report.console import PlainConsole
 
-    job = Job(model, method, seed, _priors(prior), num_warmup, num_samples, num_chains)
+    job = Job(model, method, seed, _priors(prior), num_warmup, num_samples, num_chains, certify)
     outputs = Outputs(json, output, plot)
     _check_outputs(outputs)
     code = _fit_and_tell(rat.example_labels(), job, outputs)
@@ -277,18 +286,21 @@ def _fit_and_tell(labels: Labels, job: Job, outputs: Outputs) -> int:
             progress=progress,
             on_failure="keep",  # the verdict is printed and is the exit code
         )
+    certificate = rat.certify(posterior, seed=job.seed) if job.certify else None
     report = _report(labels)
-    _write(posterior, report.source, outputs)
+    _write(posterior, certificate, report.source, outputs)
     _tell(posterior, report.source, report.sentences(), outputs)
-    return DONE if posterior.diagnostics.ok else BAD_VERDICT
+    if certificate is not None:
+        _show_certificate(certificate)
+    return DONE if posterior.diagnostics.ok and (certificate is None or certificate.ok) else BAD_VERDICT
 
 
-def _write(posterior: Posterior, source: str, outputs: Outputs) -> None:
+def _write(posterior: Posterior, certificate: Certificate | None, source: str, outputs: Outputs) -> None:
     from rat_jax.report.document import document, to_json
     from rat_jax.report.files import write_whole
 
     if outputs.json is not None:
-        text = to_json(document(posterior, source))
+        text = to_json(document(posterior, source, certificate))
         write_whole(outputs.json, lambda path: path.write_text(text, encoding="ascii"))
     if outputs.posterior is not None:
         write_whole(outputs.posterior, posterior.save)
@@ -310,22 +322,29 @@ def _tell(posterior: Posterior, source: str, notes: Sequence[str], outputs: Outp
         _complain(f"exit code {BAD_VERDICT}: {posterior.diagnostics.verdict}", BAD_VERDICT)
 
 
+def _show_certificate(certificate: Certificate) -> None:
+    from rat_jax.report.certificate import certificate_report
+    from rat_jax.report.console import PlainConsole
+
+    PlainConsole().print(certificate_report(certificate))
+    if not certificate.ok:
+        _complain(f"exit code {BAD_VERDICT}: the certificate was not met", BAD_VERDICT)
+
+
 def use_compilation_cache() -> None:
     """Keep what XLA compiles in the user's cache folder, so that the next process starts fast.
 
     Only the command line does this. Without a writable folder, or where the user chose another one, nothing changes.
     """
-    import jax
-
     folder = cache_folder()
-    if folder is None or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
+    if folder is None or os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.access(folder, os.W_OK | os.X_OK):
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)  # read when JAX is imported, if it is
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
 
 def cache_folder() -> Path | None:

@@ -14,6 +14,8 @@ import pytest
 
 import rat_jax as rat
 from rat_jax import cli
+from rat_jax.inference.engines import run_exact
+from rat_jax.studies import certify
 
 TABLE = "system,R,A,T\nx,1,0,1\nx,1,0,0\nx,0,1,\ny,0,0,0\ny,1,0,1\n"
 
@@ -112,6 +114,22 @@ def test_a_bad_sampling_verdict_exits_with_two(folder, capsys, monkeypatch):
     said = capsys.readouterr()
     assert "SAMPLING CANNOT BE TRUSTED" in said.out and "SAMPLING CANNOT BE TRUSTED" in said.err
     assert json.loads(Path("out.json").read_text())["diagnostics"]["ok"] is False
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_certify_holds_the_result_against_another_engine(sound, folder, capsys, monkeypatch):
+    def other_engine(network, table, prior, policy, seed, settings, progress):
+        draws = run_exact(network, table, prior, policy, seed, settings, progress)
+        cells = draws.cells.reshape(len(table.systems), settings.num_chains, settings.num_samples, -1)
+        return dataclasses.replace(draws, cells=cells if sound else cells**1.2)
+
+    monkeypatch.setattr(certify, "run_nuts", other_engine)  # NUTS itself is certified elsewhere
+    assert cli.main(["fit", "good.csv", "--certify", "--json", "out.json"]) == (0 if sound else 2)
+    said = capsys.readouterr()
+    assert ("NOT CERTIFIED: exact against nuts" in said.out) is not sound
+    assert ("the certificate was not met" in said.err) is not sound
+    certificate = json.loads(Path("out.json").read_text())["certificate"]
+    assert certificate["ok"] is sound and len(certificate["comparisons"]) == 16
 
 
 def test_names_in_a_table_cannot_reach_the_terminal(folder, capsys):

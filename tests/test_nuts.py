@@ -32,9 +32,7 @@ def awkward_fits():
     fits = {}
     for group in prior_groups():
         frame = pd.concat([awkward.table_frame(t).assign(system=t["name"]) for t in group])
-        fit = rat.fit(
-            frame, method="nuts", priors=group[0]["priors"], num_samples=2500, seed=11, on_failure="keep"
-        )
+        fit = rat.fit(frame, method="nuts", priors=group[0]["priors"], num_samples=2500, seed=11, on_failure="keep")
         fits |= {t["name"]: fit for t in group}
     return fits
 
@@ -113,7 +111,9 @@ def test_chains_start_apart_and_are_not_copies(two_systems):
 
 def test_progress_is_reported_to_the_end(two_systems):
     seen = []
-    rat.fit(two_systems, method="nuts", progress=lambda done, total: seen.append((done, total)), on_failure="keep", **FEW)
+    rat.fit(
+        two_systems, method="nuts", progress=lambda done, total: seen.append((done, total)), on_failure="keep", **FEW
+    )
     assert seen[-1] == (70, 70) and seen == sorted(seen)
 
 

@@ -300,3 +300,24 @@ def test_names_shortened_keep_both_ends():
     assert words.shortened("abcdefghijklmnopqrstuvwxyz", 11) == "abcd...wxyz"
     assert words.shortened("short", 11) == "short"
     assert np.all([len(words.shortened("x" * n, 11)) <= 11 for n in range(40)])
+
+
+# ------------------------------------------------------------------------------------------------- certificates
+
+
+def test_a_certificate_is_told_in_eighty_columns():
+
+    from rat_jax.report.certificate import certificate_report
+    from rat_jax.studies.certify import Certificate
+
+    index = pd.MultiIndex.from_product([["a system with a rather long name [x]"], ["p_G", "theta_T_minus"]])
+    columns = ["difference", "mc_error", "z", "exact_sd", "sd_ratio", "cdf_distance", "cdf_threshold"]
+    table = pd.DataFrame([[0.1, 0.01, 10.0, 0.1, 1.0, 0.2, 0.05]] * 2, index=index, columns=columns)
+    table[["p_mean", "p_sd", "p_cdf"]] = [[1e-9, 0.5, 1e-9], [0.5, 0.5, 0.5]]
+    certificate = Certificate("nuts", "exact", table, 6, ("p_G of 'a system' is off by 10 Monte Carlo errors",))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(certificate_report(certificate))
+    text = console.export_text()
+    assert "NOT CERTIFIED: nuts against exact" in text and "off by 10 Monte Carlo errors" in text
+    assert "[x]" in text and "theta_T_minus" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from rat_jax.inference.posterior import Posterior
 from rat_jax.report.words import meaning
 
+if TYPE_CHECKING:
+    from rat_jax.studies.certify import Certificate
 
-def document(posterior: Posterior, source: str | None = None) -> dict[str, Any]:
+
+def document(posterior: Posterior, source: str | None = None, certificate: Certificate | None = None) -> dict[str, Any]:
     """Plain dicts, lists, strings, numbers and None: `systems`, `diagnostics`, `provenance`.
 
     source: name of the label table, recorded in `provenance`.
+    certificate: of this posterior, recorded as `certificate`.
     A figure that does not exist (R-hat of exact draws) is None.
     """
     summary, informed = posterior.summary(), posterior.diagnostics.informed
@@ -29,10 +33,25 @@ def document(posterior: Posterior, source: str | None = None) -> dict[str, Any]:
         }
         for system in posterior.systems
     }
-    return {
+    facts = {
         "systems": systems,
         "diagnostics": posterior.diagnostics.to_dict(),
         "provenance": {"source": source, **posterior.provenance},
+    }
+    return facts if certificate is None else facts | {"certificate": _certificate(certificate)}
+
+
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    rows = [
+        {"system": system, "quantity": quantity, **_figures(row)}
+        for (system, quantity), row in certificate.table.iterrows()
+    ]
+    return {
+        "ok": certificate.ok,
+        "method": certificate.method,
+        "other": certificate.other,
+        "problems": list(certificate.problems),
+        "comparisons": rows,
     }
 
 

@@ -67,20 +67,25 @@ class Certificate:
         critical = -ndtri(ERROR_RATE / self.num_tests / 2) - ndtri(0.1)
         return float((critical * self.table["mc_error"] / self.table["exact_sd"]).max())
 
-    def __str__(self) -> str:
+    def sentences(self) -> list[str]:
+        """The verdict, how strict it is, and what failed."""
         lead = "CERTIFIED" if self.ok else "NOT CERTIFIED"
         rest = [f"and {len(self.problems) - SHOWN} more."] if len(self.problems) > SHOWN else []
-        return "\n".join(
-            [
-                f"{lead}: {self.method} against {self.other} on the same labels.",
-                f"{self.num_tests:,} tests (mean, spread, distribution of each quantity) share an error rate of 1 %.",
-                f"A mean wrong by {self.smallest_bias_seen:.2f} posterior sd is noticed in nine cases of ten.",
-                *self.problems[:SHOWN],
-                *rest,
-                "",
-                _printed(self.table),
-            ]
-        )
+        return [
+            f"{lead}: {self.method} against {self.other} on the same labels.",
+            f"{self.num_tests:,} tests (mean, spread, distribution of each quantity) share an error rate of 1 %.",
+            f"A mean wrong by {self.smallest_bias_seen:.2f} posterior sd is noticed in nine cases of ten.",
+            *self.problems[:SHOWN],
+            *rest,
+        ]
+
+    def closest_calls(self) -> pd.DataFrame:
+        """The rows of the table nearest to failing, at most ten, the nearest first."""
+        nearest = self.table[[f"p_{test}" for test in TESTS]].min(axis=1).sort_values(kind="stable")
+        return self.table.loc[nearest.index[:SHOWN]]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.sentences(), "", _printed(self.closest_calls(), len(self.table))])
 
 
 def certify(
@@ -119,7 +124,7 @@ def certify(
         chains = run_nuts(
             fit.network, table, prior, fit.policy, seed + STREAM, Settings(num_warmup, num_samples, num_chains), None
         ).cells
-        exact = [(slice(0, len(table.systems)), fit.cells, fit.summary()[["mean", "sd"]])]
+        exact = [(slice(0, len(table.systems)), fit.cells, fit.summary().filter(["mean", "sd"]))]
         moment_draws = np.inf if fit.exact is not None else fit.cells.shape[1] * fit.cells.shape[2]
     else:
         chains, exact, moment_draws = fit.cells, _exact_parts(fit, table, seed + STREAM), np.inf
@@ -232,15 +237,23 @@ def _judge(fit: Posterior, evidence: pd.DataFrame) -> Certificate:
     table = table.sort_index(level="system", key=lambda x: x.map(order), sort_remaining=False, kind="stable")
     problems = [
         f"{quantity} of {system!r}: only {row['effective']:,.0f} effective draws, too few to certify; sample longer."
-        for (system, quantity), row in table.iterrows()
+        for (system, quantity), row in _records(table).items()
         if row["effective"] < FEWEST_EFFECTIVE
     ]
-    problems += [_problem(*key, table.loc[key], test) for (key, test), p in adjusted.items() if p <= ERROR_RATE]
+    records = _records(table)
+    problems += [_problem(*key, records[key], test) for (key, test), p in adjusted.items() if p <= ERROR_RATE]
     method, other = (fit.method, "nuts") if fit.method == "exact" else (fit.method, "exact")
     return Certificate(method, other, table, num_tests, tuple(problems))
 
 
-def _problem(system: str, quantity: str, row: pd.Series, test: str) -> str:
+def _records(table: pd.DataFrame) -> dict[tuple[str, str], dict[str, float]]:
+    """The rows of a table by (system, quantity)."""
+    columns = list(table)
+    values = zip(table.index.tolist(), table.to_numpy().tolist(), strict=True)
+    return {key: dict(zip(columns, row, strict=True)) for key, row in values}
+
+
+def _problem(system: str, quantity: str, row: dict[str, float], test: str) -> str:
     where = f"{quantity} of {system!r}: "
     if test == "mean":
         side = "high" if row["z"] > 0 else "low"
@@ -256,17 +269,15 @@ def _problem(system: str, quantity: str, row: pd.Series, test: str) -> str:
     )
 
 
-def _printed(table: pd.DataFrame) -> str:
-    worst = table[[f"p_{test}" for test in TESTS]].min(axis=1).sort_values(kind="stable").head(SHOWN)
-    shown = table.loc[worst.index]
+def _printed(shown: pd.DataFrame, num_rows: int) -> str:
     head = (
         f"{'system':<26}{'quantity':<16}{'mean diff':>11}{'MC errors':>11}{'sd ratio':>10}{'cdf dist.':>11}{'limit':>8}"
     )
     lines = [head]
-    for (system, quantity), row in shown.iterrows():
+    for (system, quantity), row in _records(shown).items():
         lines.append(
             f"{system[:25]:<26}{quantity:<16}{row['difference']:>11.5f}{row['z']:>11.2f}{row['sd_ratio']:>10.3f}"
             f"{row['cdf_distance']:>11.4f}{row['cdf_threshold']:>8.4f}"
         )
-    hidden = len(table) - len(shown)
+    hidden = num_rows - len(shown)
     return "\n".join([*lines, *([f"({hidden} more rows, all closer, in .table)"] if hidden else [])])

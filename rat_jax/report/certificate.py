@@ -1,0 +1,36 @@
+"""A certificate on the command line: the verdict in words, then the comparisons nearest to failing."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from rat_jax.report.words import plural, printable, shortened
+from rat_jax.studies.certify import Certificate
+
+NAME_WIDTH = 22
+
+
+def certificate_report(certificate: Certificate) -> Group:
+    """The sentences of a certificate and its closest calls, in 80 columns."""
+    shown = certificate.closest_calls()
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("system", no_wrap=True)
+    table.add_column("quantity", no_wrap=True)
+    for head in ("mean off", "MC err", "sd", "cdf off", "limit"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for (system, quantity), row in shown.iterrows():
+        table.add_row(
+            Text(shortened(printable(system), NAME_WIDTH)),
+            quantity,
+            f"{row['difference']:.5f}",
+            f"{row['z']:.1f}",
+            f"{row['sd_ratio']:.2f}",
+            f"{row['cdf_distance']:.3f}",
+            f"{row['cdf_threshold']:.3f}",
+        )
+    hidden = len(certificate.table) - len(shown)
+    rest = [Text(f"and {plural(hidden, 'closer comparison')}", style="dim")] if hidden else []
+    return Group(Text(), *(Text(line) for line in certificate.sentences()), Text(), table, *rest)
