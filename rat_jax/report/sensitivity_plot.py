@@ -32,10 +32,11 @@ def plot_sensitivity(result: Sensitivity, ax: Axes | None = None) -> Axes:
         "left: failures were labelled first; 0: regardless of the label; right: successes first"
     )
     ax.set_ylabel(f"{result.quantity}, mean and 95 % interval")
-    ax.set_xlim(result.table.index.get_level_values("delta").min(), result.table.index.get_level_values("delta").max())
+    deltas = np.unique(result.table.index.get_level_values("delta").to_numpy(float))
+    ax.set_xlim(float(deltas[0]), float(deltas[-1]))
     if len(result.rows) <= 10:
         ax.legend(frameon=False, fontsize=8)
-    ax.set_xticks(np.unique(np.round(result.table.index.get_level_values("delta").to_numpy(), 6))[::2])
+    ax.set_xticks(deltas[::2])
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax

@@ -157,7 +157,9 @@ def calibrate(
         name, run = (getattr(engine, "__name__", "custom"), engine) if engine else choose(method, network, table)
         draws = run(network, table, prior, weights, seed + number, settings, None)
         truth, rank, mean = _compare(network, weights, table, cells[part], draws, tie_rng)
-        truths.append(truth), ranks.append(rank), means.append(mean)
+        truths.append(truth)
+        ranks.append(rank)
+        means.append(mean)
         if progress is not None:
             progress(part.stop, simulations)
     truth, rank, mean = (pd.concat(frames, ignore_index=True) for frames in (truths, ranks, means))
@@ -240,7 +242,7 @@ def _judge(
             "p_adjusted": min(adjusted[repeats.get(name, name), test] for test in TESTS),
         }
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("quantity")
-    problems = tuple(_problem(*key, p, ranks[key[0]]) for key, p in adjusted.items() if p <= ERROR_RATE)
+    problems = tuple(_problem(*key, p, np.asarray(ranks[key[0]])) for key, p in adjusted.items() if p <= ERROR_RATE)
     return Calibration(design, model, method, len(ranks), seed, table, ranks, repeats, problems)
 
 
@@ -252,8 +254,8 @@ def _repeats(truth: pd.DataFrame) -> dict[str, str]:
     return {b: a for b, a in first.items() if a != b}
 
 
-def _problem(quantity: str, test: str, p: float, ranks: pd.Series) -> str:
-    centre, spread = normal_moments(ranks.to_numpy())
+def _problem(quantity: str, test: str, p: float, ranks: np.ndarray) -> str:
+    centre, spread = normal_moments(ranks)
     meaning = {
         "band": "the ranks of the truth are not uniform",
         "location": f"the posterior lies too {'low' if centre > 0 else 'high'}",

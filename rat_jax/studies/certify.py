@@ -231,8 +231,8 @@ def _judge(fit: Posterior, evidence: pd.DataFrame) -> Certificate:
     num_tests = table[p_names].size
     critical = kstwobign.isf(ERROR_RATE / num_tests)
     table.insert(8, "cdf_threshold", critical / np.sqrt(table.pop("cdf_effective")))
-    adjusted = holm({(key, test): table.at[key, f"p_{test}"] for key in table.index for test in TESTS})
-    table["p_adjusted"] = [min(adjusted[key, test] for test in TESTS) for key in table.index]
+    adjusted = holm({(key, test): row[f"p_{test}"] for key, row in _records(table).items() for test in TESTS})
+    table["p_adjusted"] = [min(adjusted[key, test] for test in TESTS) for key in _records(table)]
     order = {system: i for i, system in enumerate(fit.systems)}
     table = table.sort_index(level="system", key=lambda x: x.map(order), sort_remaining=False, kind="stable")
     problems = [

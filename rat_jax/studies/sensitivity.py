@@ -42,7 +42,7 @@ class Sensitivity:
         """What the line says about one system, in plain words; system may be left out where there is only one."""
         if system is None and len(self.rows) == 1:
             system = next(iter(self.rows))
-        if system not in self.rows:
+        if system is None or system not in self.rows:
             raise ValueError(f"system: expected one of {', '.join(map(repr, self.rows))}, found {system!r}")
         line = self.table.loc[system]
         fair = line.iloc[np.abs(line.index.to_numpy()).argmin()]
