@@ -16,7 +16,7 @@ from rat_jax.studies import controls
 from rat_jax.studies.bands import counts_below, inside_probability, simultaneous_band, uniformity_p_value
 from rat_jax.studies.calibrate import ERROR_RATE, calibrate
 from rat_jax.studies.design import Design, read_design
-from rat_jax.studies.ranks import holm, rank_tests, unit_ranks
+from rat_jax.studies.ranks import coverage, holm, rank_tests, unit_ranks
 from rat_jax.studies.simulate import draw_cells, simulate_counts
 
 DESIGN = {"RAT": 100, "AT": 100}
@@ -140,6 +140,15 @@ def test_wrong_engines_are_flagged_at_every_seed(seed):
 def test_the_same_seed_gives_the_same_table_and_another_seed_another():
     first, again, other = (calibrate({"RAT": 20}, 40, num_samples=50, seed=s).table for s in (4, 4, 5))
     assert first.equals(again) and not first.equals(other)
+
+
+@pytest.mark.parametrize("inside", [0, 3, 7, 10])
+def test_coverage_comes_with_exact_binomial_intervals(inside):
+    ranks = np.r_[np.full(inside, 0.4), np.full(10 - inside, 0.999)]
+    found = coverage(ranks)
+    interval = stats.binomtest(inside, 10).proportion_ci(0.95, method="exact")
+    assert found["coverage_50"] == inside / 10
+    assert (found["coverage_50_low"], found["coverage_50_high"]) == pytest.approx((interval.low, interval.high))
 
 
 def test_ranks_are_uniform_with_few_draws_and_many_ties():

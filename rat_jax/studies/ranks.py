@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from scipy.stats import binomtest, chi2
+from scipy.stats import beta, chi2
 
 from rat_jax.studies.bands import uniformity_p_value
 
@@ -69,9 +69,11 @@ def coverage(ranks: np.ndarray) -> dict[str, float]:
     row = {}
     for level in LEVELS:
         inside = int((np.abs(ranks - 0.5) <= 0.5 * level).sum())
-        interval = binomtest(inside, len(ranks)).proportion_ci(0.95, method="exact")
+        outside = len(ranks) - inside
+        low = beta.ppf(0.025, inside, outside + 1) if inside else 0.0
+        high = beta.ppf(0.975, inside + 1, outside) if outside else 1.0
         name = f"coverage_{level * 100:g}"
-        row |= {name: inside / len(ranks), f"{name}_low": interval.low, f"{name}_high": interval.high}
+        row |= {name: inside / len(ranks), f"{name}_low": float(low), f"{name}_high": float(high)}
     return row
 
 
