@@ -20,7 +20,7 @@ import scipy
 from scipy.special import betaln, gammaln
 
 from rat_jax.inference.exact import exact_posterior
-from rat_jax.inference.marginals import theta_quantiles
+from rat_jax.inference.exact.marginals import theta_quantiles
 
 THETAS = (0.207, 0.463, 0.036, 0.456, 0.678)
 UNIFORM = np.ones((5, 2))

@@ -9,11 +9,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rat_jax.inference import direct, exact, mixture, moments, row_moments, split_rows
-from rat_jax.inference.draws import draw_betas
-from rat_jax.inference.exact import ExactTooLarge, exact_posterior, is_applicable, required_bytes
-from rat_jax.inference.marginals import BetaMixture, condense, theta_mixtures, theta_quantiles
-from rat_jax.inference.splits import enumerate_terms, read_splits
+from rat_jax.inference.exact import (
+    ExactTooLarge,
+    direct,
+    engine,
+    exact_posterior,
+    is_applicable,
+    mixture,
+    moments,
+    required_bytes,
+    row_moments,
+    split_rows,
+)
+from rat_jax.inference.exact.draws import draw_betas
+from rat_jax.inference.exact.marginals import BetaMixture, condense, theta_mixtures, theta_quantiles
+from rat_jax.inference.exact.splits import enumerate_terms, read_splits
 
 UNIFORM = np.ones((5, 2))
 STATES = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 0)]
@@ -291,7 +301,7 @@ def test_draws_are_independent_in_order():
 
 def test_a_batch_equals_its_members_and_a_pool_changes_nothing(monkeypatch):
     batch, prior = np.stack(MIXED), np.random.default_rng(0).uniform(0.5, 3, (len(MIXED), 5, 2))
-    monkeypatch.setattr(exact, "PIECE", 2)
+    monkeypatch.setattr(engine, "PIECE", 2)
     with ThreadPoolExecutor(2) as pool:  # stands for a pool of processes
         whole = exact_posterior(batch, prior, num_draws=300, seeds=seeds(len(MIXED)), pool=pool)
     for index, (counts, seed) in enumerate(zip(MIXED, seeds(len(MIXED)), strict=True)):
@@ -412,7 +422,7 @@ def test_the_announced_number_of_terms_is_right():
 
 def test_tables_that_are_too_large_are_refused_by_name_before_they_are_built():
     counts = study_table(14, base=100, extra=100_000)
-    assert not is_applicable(counts) and required_bytes(counts) > exact.LIMIT_BYTES
+    assert not is_applicable(counts) and required_bytes(counts) > LIMIT_BYTES
     with pytest.raises(ExactTooLarge, match=r'MB of split tables; the limit is 512 MB.*method="nuts"'):
         exact_posterior(counts, UNIFORM)
     with pytest.raises(ExactTooLarge):
@@ -469,7 +479,7 @@ def test_quantiles_come_for_a_batch():
 
 
 def test_what_a_process_of_a_pool_gets_and_gives_can_be_sent():
-    task = (exact._solve_all, [read_splits(MIXED[0])], UNIFORM[None], [np.random.default_rng(1)], 10)
+    task = (engine._solve_all, [read_splits(MIXED[0])], UNIFORM[None], [np.random.default_rng(1)], 10)
     work, *arguments = pickle.loads(pickle.dumps(task))
     there, here = pickle.loads(pickle.dumps(work(*arguments))), task[0](*task[1:])
     np.testing.assert_array_equal(there.draws, here.draws)

@@ -29,12 +29,12 @@ def commands() -> list[str]:
 
 
 def rat_jax(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """The command line as an installed user gets it, 100 columns wide."""
+    """The command line as an installed user gets it, 80 columns wide."""
     script = "import sys; sys.argv[0] = 'rat-jax'; from rat_jax.cli import main; sys.exit(main())"
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "COLUMNS": "100",
+        "COLUMNS": "80",
         "MPLBACKEND": "Agg",
         "NO_COLOR": "1",
     }

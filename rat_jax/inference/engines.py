@@ -10,8 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from rat_jax.inference.exact import ExactPosterior, exact_posterior, is_applicable
-from rat_jax.inference.marginals import theta_quantiles
+from rat_jax.inference.exact import ExactPosterior, exact_posterior, is_applicable, theta_quantiles
 from rat_jax.inference.settings import QUANTILES, Draws, Progress, Settings, system_seed
 from rat_jax.model.network import Network, Policy
 from rat_jax.model.patterns import CountTable

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rat_jax.inference.mixture import Block
-from rat_jax.inference.split_rows import Scratch, SplitRows
-from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R
+from rat_jax.inference.exact.mixture import Block
+from rat_jax.inference.exact.split_rows import Scratch, SplitRows
+from rat_jax.inference.exact.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rat_jax.inference.mixture import Block
-from rat_jax.inference.split_rows import CELLS_AT_ONCE, shifted_view
-from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R
+from rat_jax.inference.exact.mixture import Block
+from rat_jax.inference.exact.split_rows import CELLS_AT_ONCE, shifted_view
+from rat_jax.inference.exact.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 LIMIT_BYTES = 512 * 2**20
-"""Largest split tables the exact engine accepts for one data set, in bytes; the moments and draws of one then
-take a few seconds at most on one core."""
+"""Largest split tables the exact engine accepts for one data set, in bytes. It bounds work more than memory: at
+the limit a table takes seconds if A is always observed and some ten seconds if many rows lack it."""
 
 BYTES_PER_CELL = 8  # a float64 weight
 BYTES_PER_TERM = 64  # one split of the rows whose A is missing: its indices, weights and counts

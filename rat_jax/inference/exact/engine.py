@@ -15,22 +15,19 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rat_jax.inference.direct import fill_direct, plan_direct
-from rat_jax.inference.draws import draw_thetas
-from rat_jax.inference.mixture import NEGLIGIBLE, build_block, term_ranges
-from rat_jax.inference.moments import Moments, combine
-from rat_jax.inference.row_moments import block_moments
-from rat_jax.inference.split_rows import Scratch
-from rat_jax.inference.splits import (
+from rat_jax.inference.exact.direct import fill_direct, plan_direct
+from rat_jax.inference.exact.draws import draw_thetas
+from rat_jax.inference.exact.mixture import NEGLIGIBLE, build_block, term_ranges
+from rat_jax.inference.exact.moments import Moments, combine
+from rat_jax.inference.exact.row_moments import block_moments
+from rat_jax.inference.exact.split_rows import Scratch
+from rat_jax.inference.exact.splits import (
     LIMIT_BYTES,
-    ExactTooLarge,
     Splits,
     as_counts,
     as_priors,
     check_size,
-    is_applicable,
     read_splits,
-    required_bytes,
 )
 
 Array = NDArray[np.float64]
@@ -195,13 +192,3 @@ def _draw_from_blocks(
     for (start, stop), where in zip(ranges, place, strict=True):
         if where.size:
             draws[where] = draw_thetas(build_block(splits, prior, start, stop), where.size, rng, scratch)
-
-
-__all__ = [
-    "LIMIT_BYTES",
-    "ExactPosterior",
-    "ExactTooLarge",
-    "exact_posterior",
-    "is_applicable",
-    "required_bytes",
-]

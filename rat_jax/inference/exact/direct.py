@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from rat_jax.inference.split_rows import Scratch
-from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R, Splits
+from rat_jax.inference.exact.split_rows import Scratch
+from rat_jax.inference.exact.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R, Splits
 
 Array = NDArray[np.float64]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rat_jax.inference.mixture import Block
-from rat_jax.inference.moments import Correctness, Moments, careful_moments, correctness_given_v
-from rat_jax.inference.split_rows import SAFE_RANGE, spread
-from rat_jax.inference.splits import A_MINUS, A_PLUS, R
+from rat_jax.inference.exact.mixture import Block
+from rat_jax.inference.exact.moments import Correctness, Moments, careful_moments, correctness_given_v
+from rat_jax.inference.exact.split_rows import SAFE_RANGE, spread
+from rat_jax.inference.exact.splits import A_MINUS, A_PLUS, R
 
 Array = NDArray[np.float64]
 

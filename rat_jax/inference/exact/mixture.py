@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from rat_jax.inference.split_rows import SplitRows
-from rat_jax.inference.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R, Splits, enumerate_terms
+from rat_jax.inference.exact.split_rows import SplitRows
+from rat_jax.inference.exact.splits import A_MINUS, A_PLUS, T_MINUS, T_PLUS, R, Splits, enumerate_terms
 
 Array = NDArray[np.float64]
 

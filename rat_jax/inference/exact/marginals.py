@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, ndtri, xlog1py, xlogy
 
-from rat_jax.inference.mixture import NEGLIGIBLE, Block, build_block, term_ranges
-from rat_jax.inference.split_rows import CELLS_AT_ONCE
-from rat_jax.inference.splits import (
+from rat_jax.inference.exact.mixture import NEGLIGIBLE, Block, build_block, term_ranges
+from rat_jax.inference.exact.split_rows import CELLS_AT_ONCE
+from rat_jax.inference.exact.splits import (
     A_MINUS,
     A_PLUS,
     T_MINUS,
