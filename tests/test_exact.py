@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from rat_jax.inference.exact import (
+    LIMIT_BYTES,
     ExactTooLarge,
     direct,
     engine,
