@@ -122,7 +122,7 @@ def calibrate(
 
     design: mapping from the labelled variables to a number of rows, such as {"RAT": 100, "AT": 100}; or labels
         of one system whose gaps are reused (see `read_design`).
-    simulations: data sets, at least 20; 1,000 sees draws that are a tenth too narrow.
+    simulations: data sets, at least 20. 500 are enough to flag draws that are a tenth too narrow.
     model, method, priors, policy: as in `fit`. Parameters are simulated from the priors, so very flat priors
         test very extreme systems too.
     num_samples, num_warmup, num_chains: per data set. Draws of a chain are thinned until nearly independent.
