@@ -28,7 +28,7 @@ def random_table(number: int) -> list[tuple]:
     rows = awkward.simulated(size, rng.beta(0.8, 0.8, size=5), 1.0, seed=1000 + number)
     seen = rng.beta(2, 1, size=3)
     if size > 40:  # more rows without A split over four states than the exact engine takes
-        seen[1] = 1 - rng.integers(0, 25) / size
+        seen[1] = 1 - rng.integers(0, 12) / size
     counted: dict[tuple, int] = {}
     for *labels, count in rows:
         keep = rng.random((count, 3)) < seen
