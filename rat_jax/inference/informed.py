@@ -114,7 +114,7 @@ class _Design:
         shown = _gradients_shown(network, belief.cells, patterns, weights)
         events = [Probability("", _labels(network, pattern)) for pattern in patterns if (pattern >= 0).any()]
         slopes = [_gradient(network, belief.cells, lambda c, q=q: probability(network, c, q)) for q in events]
-        touched = (np.abs(np.array(slopes).reshape(-1, len(belief.root))) > RANK_TOLERANCE).any(axis=0)
+        touched = np.any(np.abs(np.array(slopes).reshape(-1, len(belief.root))) > RANK_TOLERANCE, axis=0)
         return cls(belief, belief.root @ _unseen_directions(shown @ belief.root), touched)
 
     def share(self, gradient: np.ndarray) -> float:

@@ -101,7 +101,7 @@ def _lanes(
 def _keys(systems: tuple[str, ...], seed: int, num_chains: int) -> Array:
     """One key per lane, from the seed, the system's name and the chain's number."""
     words = [system_seed(seed, s, "nuts", str(chain)) for s in systems for chain in range(num_chains)]
-    return jax.random.wrap_key_data(np.array(words, np.uint32), impl="threefry2x32")
+    return jax.random.wrap_key_data(jnp.asarray(np.array(words, np.uint32)), impl="threefry2x32")
 
 
 def _run(

@@ -71,8 +71,10 @@ class Posterior:
     @cached_property
     def rows(self) -> dict[str, int]:
         """Number of rows each system was fitted to."""
-        totals = self.counts.groupby("system")["count"].sum()
-        return {system: int(totals[system]) for system in self.systems}
+        totals = dict.fromkeys(self.systems, 0)
+        for system, count in zip(self.counts["system"], self.counts["count"], strict=True):
+            totals[system] += int(count)
+        return totals
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -117,8 +119,8 @@ class Posterior:
             errors[column] = (high - low) / 2
         frame = pd.DataFrame(errors, index=table.index)
         if self.exact is not None and set(QUANTILES) <= set(self.exact.columns):
-            known = self.exact[list(QUANTILES)].notna().any(axis=1)
-            frame.loc[known.index[known]] = 0.0
+            known = self.exact.dropna(how="all", subset=list(QUANTILES))
+            frame.loc[known.index] = 0.0
         return frame
 
     def draws(self, name: str, system: str | None = None) -> np.ndarray:
@@ -129,7 +131,7 @@ class Posterior:
         """
         checked(name, self.quantities, "quantity")
         if system is None:
-            if len(self.systems) > 1:
+            if len(self.systems) != 1:
                 raise ValueError(f"system: name one of {', '.join(map(repr, self.systems))}")
             system = self.systems[0]
         checked(system, self.systems, "system")
@@ -234,7 +236,7 @@ class Posterior:
         else:
             checks = convergence(draws.reshape(len(index), *draws.shape[2:]))
             columns |= {name: getattr(checks, name) for name in COLUMNS[4:]}
-        table = pd.DataFrame(columns, index=index)[list(COLUMNS)]
+        table = pd.DataFrame(columns, index=index, columns=list(COLUMNS))
         if self.exact is not None:
             table.update(self.exact)
             table.loc[self.exact.index, "mcse_mean"] = 0.0

@@ -95,7 +95,8 @@ def judge_sampling(summary: pd.DataFrame, stats: Mapping[str, np.ndarray], max_d
         *_divergent(systems, diverging),
         *_saturated(systems, saturated, max_depth),
     ]
-    worst, bulk, tail = summary["r_hat"].max(), summary["ess_bulk"].min(), summary["ess_tail"].min()
+    worst = summary["r_hat"].to_numpy().max()
+    bulk, tail = summary[["ess_bulk", "ess_tail"]].to_numpy().min(axis=0)
     lead = "Sampling can be trusted" if not problems else "SAMPLING CANNOT BE TRUSTED"
     verdict = (
         f"{lead}: largest R-hat {worst:.3f}, smallest ESS {min(bulk, tail):,.0f}, {diverging.sum():,} divergences."
@@ -112,7 +113,7 @@ def judge_sampling(summary: pd.DataFrame, stats: Mapping[str, np.ndarray], max_d
 
 
 def _mixing(summary: pd.DataFrame) -> list[str]:
-    bad = summary.index[summary["r_hat"] > LARGEST_R_HAT]
+    bad = summary.index[summary["r_hat"].to_numpy() > LARGEST_R_HAT]
     if not len(bad):
         return []
     return [
@@ -122,7 +123,7 @@ def _mixing(summary: pd.DataFrame) -> list[str]:
 
 
 def _effort(summary: pd.DataFrame, least: float) -> list[str]:
-    bad = summary.index[summary[["ess_bulk", "ess_tail"]].min(axis=1) < least]
+    bad = summary.index[summary[["ess_bulk", "ess_tail"]].to_numpy().min(axis=1) < least]
     if not len(bad):
         return []
     return [f"too few effective draws: under {least:,.0f} for {_named(bad)}; raise num_samples"]

@@ -104,7 +104,8 @@ def _coded(network: Network, counts: pd.DataFrame, systems: tuple[str, ...]) -> 
     ]
     codes, group = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     weights = np.zeros((len(systems), len(codes)))
-    index = counts["system"].map({s: i for i, s in enumerate(systems)}).to_numpy()
+    place = {s: i for i, s in enumerate(systems)}
+    index = np.array([place[s] for s in counts["system"]], int)
     np.add.at(weights, (index, group.reshape(-1)), counts["count"].to_numpy(float))
     return codes.astype(np.int8), weights
 

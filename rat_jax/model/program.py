@@ -61,8 +61,9 @@ def rowwise(codes: Array, concentration: Array | None = None, network: Network =
         for column, (name, table, earlier) in enumerate(_in_order(network)):
             given = (*table.parents, *earlier)
             probabilities = _dense(network, cells, table, name, given)[tuple(values[v] for v in given)]
-            categorical = dist.Categorical(probs=probabilities)
-            value = values[name] = numpyro.sample(name, categorical, infer={"enumerate": "parallel"})
+            categorical = dist.CategoricalProbs(probabilities)
+            value = jnp.asarray(numpyro.sample(name, categorical, infer={"enumerate": "parallel"}))
+            values[name] = value
             # the label as evidence: `obs_mask` would leave a second enumerated site behind
             speaks_against = (codes[:, column] >= 0) & (value != codes[:, column])
             numpyro.factor(f"{name}_label", jnp.where(speaks_against, RULED_OUT, 0.0))
@@ -78,7 +79,8 @@ def sample_log_cells(network: Network, concentration: Array) -> Array:
         if p.row is None and not network.tables[p.table].parents:
             prior = prior[0]
         if len(layout.outcomes) == 2:
-            value = numpyro.sample(p.name, dist.Beta(prior[..., 1], prior[..., 0]).to_event(prior.ndim - 1))
+            beta = dist.Beta(prior[..., 1], prior[..., 0]).to_event(prior.ndim - 1)
+            value = jnp.asarray(numpyro.sample(p.name, beta))
             log_row = jnp.stack([jnp.log1p(-value), jnp.log(value)], axis=-1)
         else:
             value = numpyro.sample(p.name, dist.Dirichlet(prior).to_event(prior.ndim - 1))

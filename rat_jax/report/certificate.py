@@ -21,7 +21,8 @@ def certificate_report(certificate: Certificate) -> Group:
     table.add_column("quantity", no_wrap=True)
     for head in ("mean off", "MC err", "sd", "cdf off", "limit"):
         table.add_column(head, justify="right", no_wrap=True)
-    for (system, quantity), row in shown.iterrows():
+    for system, quantity in shown.index:
+        row = shown.loc[(system, quantity)]
         table.add_row(
             Text(shortened(printable(system), NAME_WIDTH)),
             quantity,

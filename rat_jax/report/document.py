@@ -43,8 +43,8 @@ def document(posterior: Posterior, source: str | None = None, certificate: Certi
 
 def _certificate(certificate: Certificate) -> dict[str, Any]:
     rows = [
-        {"system": system, "quantity": quantity, **_figures(row)}
-        for (system, quantity), row in certificate.table.iterrows()
+        {"system": system, "quantity": quantity, **_figures(certificate.table.loc[(system, quantity)])}
+        for system, quantity in certificate.table.index
     ]
     return {
         "ok": certificate.ok,

@@ -45,7 +45,7 @@ def in_words(system_shares: pd.Series) -> str:
     """One system's shares as a sentence about a hundred questions, the largest failure first."""
     failures = system_shares.drop(AS_IT_SHOULD).sort_values(ascending=False, kind="stable")
     listed = ", ".join(f"{case} {of_hundred(share)}" for case, share in failures.items())
-    return f"Of 100 questions {of_hundred(system_shares[AS_IT_SHOULD])} go as they should. What fails: {listed}."
+    return f"Of 100 questions {of_hundred(system_shares.at[AS_IT_SHOULD])} go as they should. What fails: {listed}."
 
 
 def of_hundred(share: float) -> str:

@@ -173,11 +173,11 @@ def interval(row: pd.Series, digits: int) -> str:
 
 def _quantity_cells(row: pd.Series, informed: bool) -> tuple[Text, Text, Text]:
     """Mean, interval and Monte Carlo error (of exact figures there is none)."""
-    digits = decimals(row["sd"], row["mcse_mean"])
+    digits = decimals(row.at["sd"], row.at["mcse_mean"])
     mean, between = f"{row['mean']:.{digits}f}", interval(row, digits)
     if not informed:
         return Text(f"({mean})", "dim"), Text(f"({between})", "dim"), Text("see below", "yellow")
-    return Text(mean), Text(between), Text(_one_digit(row["mcse_mean"]))
+    return Text(mean), Text(between), Text(_one_digit(row.at["mcse_mean"]))
 
 
 def _one_digit(error: float) -> str:
