@@ -90,9 +90,7 @@ def with_priors() -> list[Table]:
     """Priors that pull, and priors with mass at the ends."""
     no_r = [(None, 0, 1, 20), (None, 0, 0, 12), (None, 1, None, 9)]
     few = [(1, 0, 1, 2), (0, None, 0, 2), (None, 1, None, 1), (None, 0, 1, 2)]
-    ends = dict.fromkeys(
-        ("theta_R", "theta_A_minus", "theta_A_plus", "theta_T_minus", "theta_T_plus"), (0.5, 0.5)
-    )
+    ends = dict.fromkeys(("theta_R", "theta_A_minus", "theta_A_plus", "theta_T_minus", "theta_T_plus"), (0.5, 0.5))
     return [
         table("strong prior against the labels", [(0, 0, 0, 12), (None, 0, 0, 5)], theta_R=(200.0, 1.0)),
         table("priors with mass at the ends", few, **ends),

@@ -25,13 +25,9 @@ LABELS = ("R", "A", "T", "G")
 
 STATES = ((0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 0))
 # How often the probability of each state (row) multiplies by each theta (column) ...
-HITS = (
-    np.array("00000 00010 01000 10000 10001 10100".split(), dtype="S5").view("S1").reshape(6, 5).astype(int)
-)
+HITS = np.array("00000 00010 01000 10000 10001 10100".split(), dtype="S5").view("S1").reshape(6, 5).astype(int)
 # ... and by 1 - theta.
-MISSES = (
-    np.array("11010 11000 10000 00101 00100 00000".split(), dtype="S5").view("S1").reshape(6, 5).astype(int)
-)
+MISSES = np.array("11010 11000 10000 00101 00100 00000".split(), dtype="S5").view("S1").reshape(6, 5).astype(int)
 R_IS_1 = np.array([0, 0, 0, 1, 1, 1])
 A_IS_1 = np.array([0, 0, 1, 0, 0, 1])
 T_IS_1 = np.array([0, 1, 0, 0, 1, 0])
@@ -85,9 +81,7 @@ def quadrature(rows: Sequence[Row], priors: Priors = None) -> Reference:
     return Reference(_named(mean), _named(sd), zero, zero, {}, shares, np.inf, "quadrature")
 
 
-def importance(
-    rows: Sequence[Row], priors: Priors = None, *, draws: int = 40_000, seed: int = 0
-) -> Reference:
+def importance(rows: Sequence[Row], priors: Priors = None, *, draws: int = 40_000, seed: int = 0) -> Reference:
     """Means, sds and quantiles by importance sampling; fails if too few draws are effective.
 
     The proposal mixes the Beta posteriors of many completions of the missing labels, half of them widened,
@@ -107,9 +101,7 @@ def importance(
         completed = _complete(rng, theta[chosen], allowed, counts)
     theta, log_weight = _weighted_draws(rng, draws, completed, allowed, counts, a, b)
     effective = _effective(log_weight)
-    assert effective > LEAST_EFFECTIVE * draws, (
-        f"only {effective:.0f} of {draws} importance draws are effective"
-    )
+    assert effective > LEAST_EFFECTIVE * draws, f"only {effective:.0f} of {draws} importance draws are effective"
     weight, states = _normalised(log_weight), _state_probabilities(theta)
     values = _quantities(theta, states)
     mean, sd, mean_se, sd_se = _moments(values, weight)
@@ -126,9 +118,7 @@ def nodes_needed(rows: Sequence[Row]) -> list[int]:
     A row's probability is linear in each theta, or free of it; two points tell which.
     """
     _, allowed, counts = _table(rows)
-    here = np.array(
-        [[0.37, 0.21, 0.64, 0.48, 0.73]]
-    )  # all different, lest a difference of two of them hide one
+    here = np.array([[0.37, 0.21, 0.64, 0.48, 0.73]])  # all different, lest a difference of two of them hide one
     moved = np.where(np.eye(5, dtype=bool), 0.83, here)
     change = _state_probabilities(moved) @ allowed.T - _state_probabilities(here) @ allowed.T
     degree = (np.abs(change) > 1e-12) @ counts

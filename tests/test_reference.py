@@ -126,8 +126,6 @@ def test_every_pattern_of_missing_labels_occurs():
 def test_reference_shares_no_code_with_the_package():
     for module in ("reference.py", "awkward.py"):
         tree = ast.parse((Path(__file__).parent / module).read_text(encoding="utf-8"))
-        names = [
-            alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
-        ]
+        names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert not any(name.startswith("rat_jax") for name in names)
