@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from rat_jax.model.priors import Priors
     from rat_jax.model.program import counted, rowwise
     from rat_jax.model.rat import RAT
+    from rat_jax.report.calibration_plot import plot_calibration
     from rat_jax.report.plots import plot_forest, plot_systems
-    from rat_jax.studies.calibrate import calibrate
+    from rat_jax.report.sensitivity_plot import plot_sensitivity
+    from rat_jax.studies.agreement import Agreement, agreement
+    from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
+    from rat_jax.studies.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
     "rat_jax.labels": ("LabelError", "Labels", "example_labels", "read_labels"),
@@ -36,29 +40,37 @@ _HOMES = {
     "rat_jax.inference.posterior": ("Posterior", "load"),
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
     "rat_jax.inference.verdict": ("Diagnostics",),
-    "rat_jax.studies.calibrate": ("calibrate",),
+    "rat_jax.studies.agreement": ("Agreement", "agreement"),
+    "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
+    "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
+    "rat_jax.report.calibration_plot": ("plot_calibration",),
+    "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
     "rat_jax.report.plots": ("plot_forest", "plot_systems"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [
-    "PAPER_SETTINGS",
-    "RAT",
+    "Agreement",
+    "Calibration",
     "Certificate",
     "Diagnostics",
     "LabelError",
     "Labels",
     "Network",
+    "PAPER_SETTINGS",
     "Policy",
     "Posterior",
     "Priors",
     "Probability",
+    "RAT",
     "SamplingError",
     "SamplingWarning",
+    "Sensitivity",
     "Table",
     "Variable",
+    "agreement",
     "calibrate",
     "certify",
     "counted",
@@ -67,10 +79,13 @@ __all__ = [
     "impute",
     "impute_draws",
     "load",
+    "plot_calibration",
     "plot_forest",
+    "plot_sensitivity",
     "plot_systems",
     "read_labels",
     "rowwise",
+    "sensitivity",
 ]
 
 

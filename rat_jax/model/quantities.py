@@ -56,9 +56,11 @@ def expectation(weights: Sequence[float] | np.ndarray, states: np.ndarray) -> np
     return states @ np.asarray(weights, float)
 
 
-def probability(network: Network, cells: np.ndarray, quantity: Probability) -> np.ndarray:
-    """P(of | given) [...] from cell probabilities [..., M]."""
-    states = state_probabilities(network, cells)
+def probability(
+    network: Network, cells: np.ndarray, quantity: Probability, states: np.ndarray | None = None
+) -> np.ndarray:
+    """P(of | given) [...] from cell probabilities [..., M]; `states` [..., J] spares computing them again."""
+    states = state_probabilities(network, cells) if states is None else states
     joint = _event(network, cells, states, quantity.of + quantity.given)
     return joint / _event(network, cells, states, quantity.given) if quantity.given else joint
 
@@ -90,7 +92,9 @@ def functions(network: Network, policy: Policy) -> dict[str, Callable[[np.ndarra
 
 def evaluate(network: Network, policy: Policy, cells: np.ndarray) -> dict[str, np.ndarray]:
     """All quantities by name, each [..., *dims], from cell probabilities [..., M]."""
-    return {name: function(cells) for name, function in functions(network, policy).items()}
+    states = state_probabilities(network, cells)
+    probabilities = {q.name: probability(network, cells, q, states) for q in network.probabilities}
+    return {**parameters_from_cells(network, cells), **probabilities, "p_G": expectation(policy.weights, states)}
 
 
 def element_names(name: str, coords: tuple[tuple[str, ...], ...]) -> list[str]:

@@ -103,6 +103,7 @@ def _propose(plan: DirectPlan, proposals: int, rng: np.random.Generator, scratch
     room *= thetas[1:]
     np.maximum(room, 1e-30, out=room)  # a refused gamma may put a theta outside its range: never settled here
     away /= room
+    np.minimum(away, 1e30, out=away)  # 0 * inf in the next line would be NaN
     kept = accept < 1 - gamma_loss - plan.strength @ away
     # most others are settled by the exact loss alone: the gammas' probability lies between 1 - gamma_loss and 1
     unsure = np.flatnonzero(~kept)
