@@ -131,7 +131,7 @@ class _Design:
     def informs(self, gradient: np.ndarray) -> bool:
         if self.is_prior(gradient):
             return False
-        parameter = np.flatnonzero(gradient)
+        parameter = np.flatnonzero(np.abs(gradient) > RANK_TOLERANCE)
         if len(parameter) == 1 and np.isclose(abs(gradient[parameter[0]]), 1.0):
             i = parameter[0]
             if np.linalg.norm(self.belief.root[i]) < NARROWED * self.belief.prior_sd[i]:

@@ -85,7 +85,10 @@ def _propose_betas(
     power *= power
     power *= d
     power /= bound
-    unsure = np.flatnonzero(~(accept < 1 - 0.75 * power.sum(axis=(0, 1))))
+    settled = accept < 1 - 0.75 * power.sum(axis=(0, 1))
+    if shape.min() < 1:  # there the method does not hold: all such draws are made anew, whatever was proposed
+        settled &= (shape >= 1).all(axis=(0, 1))
+    unsure = np.flatnonzero(~settled)
     np.add(y, 1.0, out=bound)
     np.multiply(bound, bound, out=power)
     power *= bound
@@ -133,13 +136,14 @@ def _draw_columns(
     place = np.cumsum(new) - 1
     used = ordered[new]
     weight = splits.rows_at(used // rows, used % rows, scratch)
+    weight /= weight.sum(axis=1, keepdims=True)  # rows differ by a factor 1e-100: each needs its own resolution
     running = np.cumsum(weight, out=scratch.array("running", weight.size))
     ends = np.concatenate([[0.0], running[columns - 1 :: columns]])
     target = ends[place] + rng.random(flat.size) * np.diff(ends)[place]
+    np.minimum(target, np.nextafter(ends[1:], 0.0)[place], out=target)  # never past the last cell of any weight
     if in_order:
         target.sort()
     column = np.searchsorted(running, target, side="right") - place * columns
-    np.clip(column, 0, columns - 1, out=column)  # rounding may step over the end of a row
     if order is None:
         return column
     back = np.empty_like(column)

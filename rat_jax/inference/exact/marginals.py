@@ -35,7 +35,7 @@ Component = tuple[int, Array, Array, Array]
 DROPPED = 1e-10
 """Total weight of the components that are left out."""
 
-FINE, COARSE = 0.4, 2.0
+FINE, COARSE = 0.2, 2.0
 """How near components must be to be merged, in their standard deviations: for results, and for a first guess."""
 
 NODES = 256
