@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(_usage(error), COULD_NOT_RUN)
     except (ValueError, OSError) as error:
         return _complain(str(error), COULD_NOT_RUN)
+    except (MemoryError, OverflowError) as error:
+        return _complain(f"more work than this machine can hold ({error}); lower --num-samples", COULD_NOT_RUN)
     return DONE if code is None else int(code)
 
 

@@ -9,6 +9,8 @@ import xarray as xr
 from scipy import stats
 
 import rat_jax as rat
+from rat_jax.inference.engines import run_exact
+from rat_jax.inference.settings import Settings
 from rat_jax.studies.certify import ERROR_RATE, cdf_distance, certify
 
 THETAS = ("theta_R", "theta_A_minus", "theta_A_plus", "theta_T_minus", "theta_T_plus")
@@ -192,3 +194,17 @@ def test_nuts_is_certified_on_two_hundred_random_tables():
     per_system = certificate.table[["p_mean", "p_sd", "p_cdf"]].min(axis=1).groupby("system").min() * 24
     refused = int((per_system <= ERROR_RATE).sum())
     assert stats.binom.sf(refused - 1, 200, ERROR_RATE) > 1e-3, (refused, str(certificate))
+
+
+@pytest.mark.parametrize(("factor", "ok"), [(1.0, True), (0.9, False)])
+def test_the_draws_of_an_exact_fit_are_held_against_its_own_moments(exact, factor, ok, monkeypatch):
+    def other_engine(network, table, prior, policy, seed, settings, progress):
+        return run_exact(network, table, prior, policy, seed, Settings(1, 4000, 1), progress)
+
+    monkeypatch.setattr("rat_jax.studies.certify.run_nuts", other_engine)
+    names = [p.name for p in exact.network.parameters]
+    data = exact.data.assign({n: exact.data[n].mean() + factor * (exact.data[n] - exact.data[n].mean()) for n in names})
+    certificate = certify(replace(exact, data=data))
+    assert certificate.ok is ok
+    if not ok:
+        assert any("draws of theta_R" in problem for problem in certificate.problems)

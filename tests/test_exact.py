@@ -490,3 +490,38 @@ def test_an_empty_batch_gives_an_empty_posterior():
     post = exact_posterior(np.zeros((0, 3, 3, 3), int), UNIFORM, num_draws=5, seeds=[])
     assert post.log_marginal.shape == (0,) and post.state_cov.shape == (0, 6, 6) and post.draws.shape == (0, 5, 5)
     assert post.linear(QUANTITIES)[0].shape == (0, 5)
+
+
+JEFFREYS = np.full((5, 2), 0.5)
+
+
+def pattern_table(**cells):
+    """Counts by pattern, e.g. o1o=3 for three rows with A=0 alone; o missing, 1 and 2 the codes plus one."""
+    counts = np.zeros((3, 3, 3), int)
+    for pattern, count in cells.items():
+        counts[tuple(0 if c == "o" else int(c) for c in pattern.lstrip("n"))] = count
+    return counts
+
+
+@pytest.mark.parametrize("prior", [UNIFORM, JEFFREYS, np.array([[0.3, 4], [5, 0.9], [0.4, 0.4], [1, 3], [0.7, 2]])])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pattern_table(no1o=45, no12=45),  # R and T missing together: rows of the split table differ by 1e-30
+        pattern_table(no1o=100, no2o=30),  # A alone
+        pattern_table(no1o=1000, no2o=300),
+        pattern_table(no1o=300, no12=130, no11=90, no2o=80, n212=40, n111=30, n121=10),
+        pattern_table(n111=8, n112=4, n121=6, n211=5, n212=16, n221=1),  # few rows: shapes below one survive
+        pattern_table(n111=8, n121=6, n212=16, no12=20, no11=30, no2o=5),
+        pattern_table(no1o=7, n1o1=5, noo1=3, n212=9),
+        pattern_table(n212=1),
+    ],
+    ids=lambda c: str(int(np.sum(c))),
+)
+def test_draws_have_the_exact_means_and_spreads_whatever_is_missing(counts, prior):
+    post = exact_posterior(counts, prior, num_draws=40_000, seeds=[5])
+    draws, mean, sd = post.draws[0], post.theta_mean[0], np.sqrt(post.theta_var[0])
+    off = (draws.mean(axis=0) - mean) / sd * np.sqrt(len(draws))
+    kurtosis = ((draws - mean) ** 4).mean(axis=0) / sd**4
+    wide = (((draws - mean) ** 2).mean(axis=0) / sd**2 - 1) / np.sqrt((kurtosis - 1) / len(draws))
+    assert np.abs(off).max() < 4.5 and np.abs(wide).max() < 4.5

@@ -38,8 +38,9 @@ def assert_says(message: str, *parts: str) -> None:
 # ------------------------------------------------------------------------------------------------------ files
 
 
-def test_no_such_file(tmp_path):
-    assert_says(refusal(tmp_path / "absent.csv"), "no file", "absent.csv", ".parquet")
+def test_no_such_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_says(refusal("absent.csv"), "no file", "absent.csv", ".parquet")
 
 
 def test_the_text_of_a_table_is_not_its_path():

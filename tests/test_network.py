@@ -172,10 +172,10 @@ def test_priors_reach_the_cells_they_name():
     ("priors", "message"),
     [
         ({"theta_r": (1, 1)}, "did you mean 'theta_R'"),
-        ({"theta_R": (0, 1)}, "both finite and > 0"),
-        ({"theta_R": (1, float("inf"))}, "both finite and > 0"),
-        ({"theta_R": (1, float("nan"))}, "both finite and > 0"),
-        ({"theta_R": 1.0}, "both finite and > 0"),
+        ({"theta_R": (0, 1)}, "each from 0.001 to 1"),
+        ({"theta_R": (1, float("inf"))}, "each from 0.001 to 1"),
+        ({"theta_R": (1, float("nan"))}, "each from 0.001 to 1"),
+        ({"theta_R": 1.0}, "each from 0.001 to 1"),
         ({"theta_R": (1, 2, 3)}, "expected 2 concentrations, found 3"),
     ],
 )

@@ -10,7 +10,15 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from rat_jax.inference.exact import ExactPosterior, exact_posterior, is_applicable, theta_quantiles
+from rat_jax.inference.exact import (
+    LIMIT_BYTES,
+    ExactPosterior,
+    ExactTooLarge,
+    exact_posterior,
+    is_applicable,
+    required_bytes,
+    theta_quantiles,
+)
 from rat_jax.inference.settings import QUANTILES, Draws, Progress, Settings, system_seed
 from rat_jax.model.network import Network, Policy
 from rat_jax.model.patterns import CountTable
@@ -66,6 +74,7 @@ def run_exact(
     Raises ExactTooLarge (a ValueError) where the split tables would be too large.
     """
     counts = pattern_counts(table)
+    _check_size(table.systems, counts)
     priors = concentration.reshape(-1, 2)[:, ::-1]  # cells are (P(0), P(1)); Beta is (a, b) = (ones, zeros)
     solved = exact_posterior(
         counts,
@@ -82,6 +91,16 @@ def run_exact(
     if len(table.systems) <= EXACT_QUANTILES_UP_TO:
         figures = figures.join(_exact_quantiles(table.systems, counts, priors))
     return Draws(cells[:, None], {}, "float64", figures, log_marginal)
+
+
+def _check_size(systems: tuple[str, ...], counts: np.ndarray) -> None:
+    for system, one in zip(systems, counts, strict=True):
+        if not is_applicable(one):
+            raise ExactTooLarge(
+                f"the exact posterior of system {system!r} needs {required_bytes(one) / 2**20:,.0f} MB of split "
+                f"tables; the limit is {LIMIT_BYTES / 2**20:,.0f} MB. Use method='nuts', which costs the same for any "
+                "number of rows"
+            )
 
 
 def _exact_moments(network: Network, policy: Policy, systems: tuple[str, ...], solved: ExactPosterior) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from rat_jax.inference.engines import choose
 from rat_jax.inference.posterior import Posterior, state_weights
-from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Progress, Settings
+from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Progress, Settings, checked_seed
 from rat_jax.labels import Labels, read_labels
 from rat_jax.model.network import Network, Policy
 from rat_jax.model.patterns import CountTable, count_table
@@ -83,7 +83,7 @@ def fit(
     """
     network = NETWORKS[checked(model, NETWORKS, "model")]
     checked(on_failure, ON_FAILURE, "on_failure")
-    seed = _whole(seed)
+    seed = checked_seed(seed)
     settings = Settings(num_warmup, num_samples, num_chains)
     labels = labels if isinstance(labels, Labels) else read_labels(labels)
     counts = labels.counts()
@@ -111,12 +111,6 @@ def fit(
     posterior = _posterior(network, policy, table.systems, draws, counts, facts | _versions())
     _report_failure(posterior, on_failure)
     return posterior
-
-
-def _whole(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise ValueError(f"seed: expected a whole number, found {seed!r}")
-    return int(seed)
 
 
 def _check_usable(network: Network, table: CountTable) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from rat_jax.inference.posterior import Posterior
-from rat_jax.labels import Labels
+from rat_jax.labels import Labels, read_labels
 from rat_jax.model.patterns import allowed_readings, allowed_states
 from rat_jax.model.program import row_data
 from rat_jax.model.quantities import state_probabilities
@@ -16,10 +18,11 @@ from rat_jax.naming import checked
 LARGEST_ARRAY = 4e9  # bytes of a per-draw answer before we ask for fewer rows
 
 
-def impute(fit: Posterior, labels: Labels) -> pd.DataFrame:
+def impute(fit: Posterior, labels: Any) -> pd.DataFrame:
     """Posterior probabilities of every row's labels, averaged over the draws.
 
-    labels: rows of systems that `fit` knows; they need not be the rows it was fitted to.
+    labels: rows of systems that `fit` knows, as `Labels` or anything `read_labels` takes; they need not be the
+        rows it was fitted to.
 
     Returns a DataFrame with one line per row, in the order of the rows: `id` (where there are ids),
     `system`, and one column per label and for the policy: p_R, p_A, p_T, p_G, in [0, 1]. A label that
@@ -29,11 +32,13 @@ def impute(fit: Posterior, labels: Labels) -> pd.DataFrame:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> import rat_jax as rat
-    >>> labels = rat.read_labels({"R": [1, None], "A": [0, 0], "T": [None, 1]})
+    >>> labels = rat.read_labels(pd.DataFrame({"R": [1, None], "A": [0, 0], "T": [None, 1]}))
     >>> rat.impute(rat.fit(labels), labels).shape
     (2, 5)
     """
+    labels = _read(labels)
     kinds, row_of = _kinds_of_rows(fit, labels)
     averages = [_given_labels(fit, s, code).mean(axis=(1, 2)) for s, code in kinds]
     table = np.stack(averages)[row_of]
@@ -42,12 +47,12 @@ def impute(fit: Posterior, labels: Labels) -> pd.DataFrame:
     return pd.DataFrame({**lead, "system": np.array(labels.systems)[labels.system], **columns})
 
 
-def impute_draws(fit: Posterior, labels: Labels) -> xr.DataArray:
+def impute_draws(fit: Posterior, labels: Any) -> xr.DataArray:
     """The same for every draw: dims (row, label, chain, draw), label in p_R, p_A, p_T, p_G.
 
     Raises ValueError if the answer would take more than 4 GB; `impute` has no such limit.
     """
-    kinds, row_of = _kinds_of_rows(fit, labels)
+    kinds, row_of = _kinds_of_rows(fit, _read(labels))
     size = len(row_of) * len(_names(fit)) * fit.data.sizes["chain"] * fit.data.sizes["draw"] * 8
     if size > LARGEST_ARRAY:
         raise ValueError(
@@ -57,6 +62,10 @@ def impute_draws(fit: Posterior, labels: Labels) -> xr.DataArray:
     values = np.stack([_given_labels(fit, s, code) for s, code in kinds])[row_of]
     coords = {"label": _names(fit), "chain": fit.data["chain"], "draw": fit.data["draw"]}
     return xr.DataArray(values, dims=("row", "label", "chain", "draw"), coords=coords)
+
+
+def _read(labels: Any) -> Labels:
+    return labels if isinstance(labels, Labels) else read_labels(labels)
 
 
 def _names(fit: Posterior) -> list[str]:

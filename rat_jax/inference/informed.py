@@ -259,7 +259,7 @@ def _advice(
         for chosen in itertools.combinations(missing, size):
             labelled = _Design.of(network, belief, *_labelled(network, patterns, weights, chosen))
             if labelled.informs(gradient):
-                return f"{reason}; label {' and '.join(_where(network, i) for i in chosen)} on some rows"
+                return f"{reason}; label {' and '.join(_where(network, i, patterns) for i in chosen)} on some rows"
     return f"{reason}; it needs rows of a kind that has not occurred yet"
 
 
@@ -279,14 +279,23 @@ def _labelled(
     return np.array(rows), np.array(row_weights)
 
 
-def _where(network: Network, i: int) -> str:
-    """A variable and, where its outcome is sometimes forced, the rows on which it is not: `T (where A = 0)`."""
+def _where(network: Network, i: int, patterns: np.ndarray) -> str:
+    """A variable and the rows on which it is wanted: `T (where A = 0)`.
+
+    Rows on which its outcome is forced are not; nor are others, if all rows that lack it share a label.
+    """
     name = network.variables[i].name
     t = next(t for t, table in enumerate(network.tables) if name in table.variables)
     table, rows = network.tables[t], network.layouts[t].rows
-    conditions = []
+    wanted = {}
     for k, parent in enumerate(table.parents):
         codes = {row[k] for row in rows}
         if len(codes) == 1 and network.levels[parent] > 1:
-            conditions.append(f"{parent} = {next(iter(codes))}")
+            wanted[parent] = next(iter(codes))
+    lacking = patterns[(patterns[:, i] < 0) & (patterns >= 0).any(axis=1)]
+    for j, variable in enumerate(network.variables):
+        codes = set(lacking[:, j].tolist())
+        if len(codes) == 1 and min(codes) >= 0:
+            wanted[variable.name] = min(codes)
+    conditions = [f"{variable} = {code}" for variable, code in wanted.items()]
     return f"{name} (where {', '.join(conditions)})" if conditions else name

@@ -96,7 +96,7 @@ class Posterior:
         >>> import rat_jax as rat
         >>> fit = rat.fit(rat.example_labels())
         >>> float(fit.summary().loc[("gpt-4o", "p_G"), "mean"].round(2))
-        0.78
+        0.74
         """
         table = self._table.copy()
         table.attrs["verdict"] = self.diagnostics.verdict
@@ -317,6 +317,8 @@ def state_weights(
     Raises ValueError for unknown state names, a wrong number of weights, or weights that are not finite.
     """
     names = network.state_names
+    if isinstance(weights, str):
+        raise ValueError(f"weights: expected a weight per state, a mapping, a function or a Policy, found {weights!r}")
     if callable(weights):
         states = [dict(zip(network.pipeline, map(int, s), strict=True)) for s in network.states]
         array = np.array([float(weights(s)) for s in states])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,6 +52,13 @@ class Draws:
     precision: str
     exact: pd.DataFrame | None = None
     log_marginal: Mapping[str, float] | None = None
+
+
+def checked_seed(seed: Any) -> int:
+    """A seed as a plain int; raises ValueError unless it is a whole number."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise ValueError(f"seed: expected a whole number, found {seed!r}")
+    return int(seed)
 
 
 def system_seed(seed: int, system: str, *stream: str) -> tuple[int, int]:

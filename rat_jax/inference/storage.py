@@ -20,8 +20,11 @@ def write(path: str | os.PathLike[str], groups: dict[str, xr.Dataset], about: di
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     tree.attrs = {"format": FORMAT, "about": json.dumps(about, allow_nan=False)}
     partial = target.with_name(f".{target.name}.partial")
-    tree.to_netcdf(partial, engine="h5netcdf")
-    os.replace(partial, target)
+    try:
+        tree.to_netcdf(partial, engine="h5netcdf")
+        os.replace(partial, target)
+    except OSError as error:
+        raise ValueError(f"cannot write {target}: {error.strerror or 'the file system refused'}") from error
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:

@@ -5,7 +5,6 @@ A user names parameters; the network turns that into one concentration per cell.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -14,18 +13,20 @@ import numpy as np
 from rat_jax.model.network import Network, Parameter
 from rat_jax.naming import checked
 
+SMALLEST, LARGEST = 1e-3, 1e9  # concentrations beyond are points or gaps in floating point, not priors
+
 
 class Priors(Mapping[str, tuple[float, ...]]):
     """Prior concentrations by parameter name; every parameter not named is uniform.
 
-    For a probability the value is Beta's (a, b): `a` counts prior ones, `b` prior zeros, both > 0,
+    For a probability the value is Beta's (a, b): `a` counts prior ones, `b` prior zeros, both from 0.001 to 1e9,
     so the prior mean is a / (a + b). For a parameter with K > 2 outcomes it is the K Dirichlet
     concentrations in the order of its levels. A parameter with rows takes the same prior in each row.
 
     Raises
     ------
     ValueError
-        If a concentration is not a finite number > 0. Names are checked against the model by `fit`.
+        If a concentration is not a number from 0.001 to 1e9. Names are checked against the model by `fit`.
 
     Examples
     --------
@@ -37,6 +38,8 @@ class Priors(Mapping[str, tuple[float, ...]]):
     """
 
     def __init__(self, values: Mapping[str, Sequence[float]] | None = None, /, **named: Sequence[float]) -> None:
+        if values is not None and not isinstance(values, Mapping):
+            raise ValueError(f"priors: expected a mapping such as {{'theta_R': (2, 1)}}, found {values!r}")
         given = {**(values or {}), **named}
         self._values = MappingProxyType({name: _checked(name, value) for name, value in given.items()})
 
@@ -58,10 +61,10 @@ def _checked(name: str, value: Sequence[float]) -> tuple[float, ...]:
         numbers = tuple(float(x) for x in value)
     except (TypeError, ValueError):
         numbers = ()
-    if len(numbers) < 2 or not all(math.isfinite(x) and x > 0 for x in numbers):
+    if len(numbers) < 2 or not all(SMALLEST <= x <= LARGEST for x in numbers):  # a NaN fails the comparison too
         raise ValueError(
-            f"prior of {name}: expected (a, b) with both finite and > 0 (Beta: a counts prior ones, b prior "
-            f"zeros; uniform is (1, 1)), found {value!r}"
+            f"prior of {name}: expected (a, b), each from {SMALLEST:g} to {LARGEST:g} (Beta: a counts prior ones, b "
+            f"prior zeros; uniform is (1, 1)), found {value!r}"
         )
     return numbers
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from rat_jax.report.words import plural, printable, shortened
 from rat_jax.studies.certify import Certificate
 
-NAME_WIDTH = 22
+NAME_WIDTH = 12
 
 
 def certificate_report(certificate: Certificate) -> Group:

@@ -56,8 +56,8 @@ def plot_forest(
     --------
     >>> import rat_jax as rat
     >>> ax = rat.plot_forest(rat.fit(rat.example_labels()), quantities=("p_T", "p_G"))
-    >>> ax.get_xlim()
-    (0.0, 1.0)
+    >>> [float(x) for x in ax.get_xlim()]
+    [0.0, 1.0]
     """
     systems = list(fit.systems if systems is None else systems)
     summary = fit.summary()

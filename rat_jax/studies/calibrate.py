@@ -22,7 +22,7 @@ import pandas as pd
 from rat_jax.inference.convergence import convergence
 from rat_jax.inference.engines import Engine, choose
 from rat_jax.inference.posterior import state_weights
-from rat_jax.inference.settings import Draws, Progress, Settings
+from rat_jax.inference.settings import Draws, Progress, Settings, checked_seed
 from rat_jax.model.network import Network, Policy
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations
@@ -140,15 +140,16 @@ def calibrate(
     >>> result = calibrate({"RAT": 30, "AT": 30}, simulations=100)
     >>> result.ok
     True
-    >>> float(result.table.loc["p_G", "mae"].round(2))
-    0.05
+    >>> bool(result.table.loc["p_G", "mae"] < 0.06)
+    True
     """
     network = _network(model)
     design = read_design(design, network)
     simulations, settings = _number(simulations), Settings(num_warmup, num_samples, num_chains)
     prior = concentrations(network, priors)
     weights = network.policy if policy is None else Policy("custom", tuple(state_weights(network, policy)))
-    streams = np.random.SeedSequence(seed).spawn(2)
+    seed = checked_seed(seed)
+    streams = np.random.SeedSequence(seed % 2**64).spawn(2)
     cells = draw_cells(network, prior, simulations, np.random.default_rng(streams[0]))
     data_rng, tie_rng = (np.random.default_rng(s) for s in streams[1].spawn(2))
     truths, ranks, means = [], [], []

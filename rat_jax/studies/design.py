@@ -56,6 +56,10 @@ def read_design(source: Any, network: Network) -> Design:
     """
     if isinstance(source, Design):
         source = dict(zip(source.labelled, source.rows, strict=True))
+    if source is None or isinstance(source, int | float):
+        raise ValueError(
+            f'design: expected rows by labelled variables, e.g. {{"RAT": 100, "AT": 100}}, found {source!r}'
+        )
     pairs = source.items() if isinstance(source, Mapping) else _masks_of_labels(source, network)
     totals: dict[tuple[str, ...], int] = {}
     for key, rows in pairs:

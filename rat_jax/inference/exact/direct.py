@@ -173,8 +173,8 @@ def _thetas(gammas: Array, scratch: Scratch) -> Array:
 
 
 def _divergence(target: Array, theta: Array) -> Array:
-    """KL divergence of Bernoulli(theta) from Bernoulli(target); infinite where theta is 0 or 1, or outside."""
+    """KL divergence of Bernoulli(theta) from Bernoulli(target); huge where theta is 0 or 1, or outside."""
     entropy = xlogy(target, target) + xlogy(1 - target, 1 - target)
     inside = np.clip(theta, 1e-300, 1 - 1e-16)
     value = entropy - target * np.log(inside) - (1 - target) * np.log(1 - inside)
-    return np.where(inside == theta, value, np.inf)
+    return np.where(inside == theta, value, 1e30)  # not inf, which times no strength at all would be NaN
