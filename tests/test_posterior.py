@@ -234,9 +234,11 @@ def test_without_r_policy_adherence_is_refused_but_the_rates_seen_are_not():
 def test_r_labelled_only_on_answers_leaves_p_g_open():
     """R is never seen where the system abstained, so whether abstentions were right is anyone's guess."""
     rows = [(1, 0, 1, 60), (1, 0, 0, 10), (0, 0, 1, 8), (0, 0, 0, 22), (None, 1, None, 100)]
-    verdict, _ = informed(rows)
+    verdict, advice = informed(rows)
     assert verdict["p_A"] and verdict["p_T"] and verdict["theta_T_plus"]
-    assert not verdict["p_G"] and not verdict["theta_R"]
+    assert not verdict["p_G"]
+    assert verdict["theta_R"] == verdict["p_R"]
+    assert "label R (where A = 1) on some rows" in advice["all", "p_G"]
 
 
 def test_t_labelled_only_with_support_informs_p_g_but_not_p_t():
