@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 from scipy.special import betaln, gammaln
 
-from rat_jax.inference.exact import exact_posterior
+from rat_jax.inference.exact import exact_draws, exact_posterior
 from rat_jax.inference.exact.marginals import theta_quantiles
 
 THETAS = (0.207, 0.463, 0.036, 0.456, 0.678)
@@ -107,6 +107,13 @@ def exact_part(part: tuple[np.ndarray, int, int]) -> np.ndarray:
     return np.stack([post.draws.mean(axis=1), post.draws.var(axis=1)], axis=1)
 
 
+def draws_part(part: tuple[np.ndarray, int, int]) -> np.ndarray:
+    """The same from draws alone."""
+    counts, draws, seed = part
+    kept = exact_draws(counts, UNIFORM, draws, np.random.SeedSequence(seed).spawn(len(counts)))
+    return np.stack([kept.mean(axis=1), kept.var(axis=1)], axis=1)
+
+
 def clock(work: Callable[[], object]) -> tuple[float, float, object]:
     """Wall seconds, processor seconds of this process, result."""
     wall, busy = time.perf_counter(), time.process_time()
@@ -134,6 +141,8 @@ def main() -> None:
             "plain NumPy, two processes": lambda: np.concatenate(list(pool.map(plain_part, halves))),
             "exact, one core": lambda: exact_posterior(counts, UNIFORM, num_draws=draws, seeds=seeds),
             "exact, two processes": lambda: np.concatenate(list(pool.map(exact_part, halves))),
+            "exact draws alone, one core": lambda: exact_draws(counts, UNIFORM, draws, seeds),
+            "exact draws alone, two processes": lambda: np.concatenate(list(pool.map(draws_part, halves))),
             "exact without draws, one core": lambda: exact_posterior(counts, UNIFORM),
             "exact without draws, two processes": lambda: list(pool.map(exact_part, quiet)),
         }

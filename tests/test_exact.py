@@ -14,6 +14,7 @@ from rat_jax.inference.exact import (
     ExactTooLarge,
     direct,
     engine,
+    exact_draws,
     exact_posterior,
     is_applicable,
     mixture,
@@ -520,7 +521,12 @@ def pattern_table(**cells):
 )
 def test_draws_have_the_exact_means_and_spreads_whatever_is_missing(counts, prior):
     post = exact_posterior(counts, prior, num_draws=40_000, seeds=[5])
-    draws, mean, sd = post.draws[0], post.theta_mean[0], np.sqrt(post.theta_var[0])
+    alone = exact_draws(counts, prior, 40_000, seeds=[6])[0]
+    for draws in (post.draws[0], alone):
+        check_moments(draws, post.theta_mean[0], np.sqrt(post.theta_var[0]))
+
+
+def check_moments(draws, mean, sd):
     off = (draws.mean(axis=0) - mean) / sd * np.sqrt(len(draws))
     kurtosis = ((draws - mean) ** 4).mean(axis=0) / sd**4
     wide = (((draws - mean) ** 2).mean(axis=0) / sd**2 - 1) / np.sqrt((kurtosis - 1) / len(draws))

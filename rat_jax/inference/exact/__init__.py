@@ -4,7 +4,7 @@ Missing labels of the ambiguous patterns are split over the states they allow; e
 closed-form weight and leaves a product of Betas.
 """
 
-from rat_jax.inference.exact.engine import ExactPosterior, exact_posterior
+from rat_jax.inference.exact.engine import ExactPosterior, exact_draws, exact_posterior
 from rat_jax.inference.exact.marginals import BetaMixture, theta_mixtures, theta_quantiles
 from rat_jax.inference.exact.splits import LIMIT_BYTES, ExactTooLarge, is_applicable, required_bytes
 
@@ -13,6 +13,7 @@ __all__ = [
     "BetaMixture",
     "ExactPosterior",
     "ExactTooLarge",
+    "exact_draws",
     "exact_posterior",
     "is_applicable",
     "required_bytes",

@@ -26,6 +26,9 @@ Array = NDArray[np.float64]
 LOWEST_RATE = 0.8
 """Below this expected share of accepted proposals the tables are faster."""
 
+GUESS_STEPS = 25
+"""Iterations of expectation maximisation behind a guess."""
+
 AT_ONCE, SPARE = 8192, 64
 """Most proposals made together, and how many more than expected to be needed."""
 
@@ -79,15 +82,55 @@ def plan_direct(splits: Splits, prior: Array, state_mean: Array, theta_var: Arra
     return DirectPlan(shape, target, strength, rate) if rate > LOWEST_RATE else None
 
 
-def fill_direct(plan: DirectPlan, draws: Array, rng: np.random.Generator, scratch: Scratch) -> None:
-    """Fill draws [D, 5] with independent posterior draws."""
+def guess_moments(splits: Splits, prior: Array) -> tuple[Array, Array]:
+    """State probabilities [6] and theta variances [5] near the posterior's, by expectation maximisation.
+
+    Good enough for `plan_direct`, where they only steer how many proposals are accepted, and a tenth of the
+    time of the exact ones.
+    """
+    known = (prior + splits.settled).tolist()
+    completed = [row[:] for row in known]
+    for _ in range(GUESS_STEPS):
+        r, a0, a1, t0, t1 = (yes / (yes + no) for yes, no in completed)
+        abstained = splits.abstained * _odds(r * a1, (1 - r) * a0)
+        in1, in0 = r * (1 - a1), (1 - r) * (1 - a0)
+        right = splits.right * _odds(in1 * t1, in0 * t0)
+        wrong = splits.wrong * _odds(in1 * (1 - t1), in0 * (1 - t0))
+        answered = right + wrong + splits.answered * _odds(in1, in0)
+        gained = [
+            (abstained + answered, splits.abstained + splits.not_abstained - abstained - answered),
+            (splits.abstained - abstained, splits.not_abstained - answered),
+            (abstained, answered),
+            (splits.right - right, splits.wrong - wrong),
+            (right, wrong),
+        ]
+        completed = [[a + x, b + y] for (a, b), (x, y) in zip(known, gained, strict=True)]
+    yes, no = np.array(completed).T
+    r, a0, a1, t0, t1 = theta = yes / (yes + no)
+    arms = [((1 - r) * a0, (1 - r) * (1 - a0), t0), (r * a1, r * (1 - a1), t1)]
+    states = np.array([(answer * (1 - t), answer * t, abstain) for abstain, answer, t in arms]).ravel()
+    return states, theta * (1 - theta) / (yes + no + 1)
+
+
+def _odds(one: float, other: float) -> float:
+    return one / (one + other)
+
+
+def fill_direct(
+    plan: DirectPlan, draws: Array, rng: np.random.Generator, scratch: Scratch, lowest_rate: float = 0.0
+) -> bool:
+    """Fill draws [D, 5] with independent posterior draws; False, and nothing usable, if fewer proposals than
+    `lowest_rate` are accepted."""
     filled = 0
     while filled < len(draws):
         proposals = min(int((len(draws) - filled) / plan.rate) + SPARE, AT_ONCE)
         found = _propose(plan, proposals, rng, scratch)
+        if found.shape[1] < lowest_rate * proposals:
+            return False
         take = min(found.shape[1], len(draws) - filled)
         draws[filled : filled + take] = found[:, :take].T
         filled += take
+    return True
 
 
 def _propose(plan: DirectPlan, proposals: int, rng: np.random.Generator, scratch: Scratch) -> Array:

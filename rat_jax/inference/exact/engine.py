@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rat_jax.inference.exact.direct import fill_direct, plan_direct
+from rat_jax.inference.exact.direct import fill_direct, guess_moments, plan_direct
 from rat_jax.inference.exact.draws import draw_thetas
 from rat_jax.inference.exact.mixture import NEGLIGIBLE, build_block, term_ranges
 from rat_jax.inference.exact.moments import Moments, combine
@@ -32,6 +32,8 @@ from rat_jax.inference.exact.splits import (
 
 Array = NDArray[np.float64]
 Seed = int | np.random.SeedSequence | np.random.Generator
+
+LOWEST_SEEN = 0.4  # accepted share below which a guessed plan is given up for the tables
 
 PIECE = 16
 """Data sets that a process of the pool gets at a time."""
@@ -111,6 +113,42 @@ def exact_posterior(
         for piece in pieces
     ]
     return _join([task.result() for task in tasks] or [_solve_all([], prior, [], num_draws)])
+
+
+def exact_draws(
+    counts: ArrayLike, priors: ArrayLike, num_draws: int, seeds: Sequence[Seed], *, pool: Executor | None = None
+) -> Array:
+    """Independent posterior draws [B, D, 5] of the thetas, without moments: about twice as fast.
+
+    Arguments and errors as in `exact_posterior`. Where draws can be made without split tables none are built;
+    elsewhere the tables are. Draws differ from those of `exact_posterior` with the same seeds, their
+    distribution does not.
+
+    >>> exact_draws(np.zeros((3, 3, 3), int), np.ones((5, 2)), 4, seeds=[0]).shape
+    (1, 4, 5)
+    """
+    tables = as_counts(counts)
+    prior = as_priors(priors, len(tables))
+    generators = _generators(seeds, len(tables), num_draws)
+    splits = [read_splits(table) for table in tables]
+    for index, one in enumerate(splits):
+        check_size(one, index)
+    if pool is None:
+        return _draw_all(splits, prior, generators, num_draws)
+    pieces = [slice(start, start + PIECE) for start in range(0, len(splits), PIECE)]
+    tasks = [pool.submit(_draw_all, splits[p], prior[p], generators[p], num_draws) for p in pieces]
+    return np.concatenate([task.result() for task in tasks])
+
+
+def _draw_all(
+    splits: Sequence[Splits], prior: Array, generators: Sequence[np.random.Generator], num_draws: int
+) -> Array:
+    draws, scratch = np.empty((len(splits), num_draws, 5)), Scratch()
+    for one, beta, rng, out in zip(splits, prior, generators, draws, strict=True):
+        plan = plan_direct(one, beta, *guess_moments(one, beta))
+        if plan is None or not fill_direct(plan, out, rng, scratch, LOWEST_SEEN):
+            _solve_one(one, beta, rng, out, scratch)
+    return draws
 
 
 def _solve_all(
