@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rat_jax.studies.agreement import Agreement, agreement
     from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
+    from rat_jax.studies.compare import compare
     from rat_jax.studies.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
@@ -43,6 +44,7 @@ _HOMES = {
     "rat_jax.studies.agreement": ("Agreement", "agreement"),
     "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
+    "rat_jax.studies.compare": ("compare",),
     "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
     "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
@@ -73,6 +75,7 @@ __all__ = [
     "agreement",
     "calibrate",
     "certify",
+    "compare",
     "counted",
     "example_labels",
     "fit",

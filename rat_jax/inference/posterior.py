@@ -142,7 +142,7 @@ class Posterior:
     ) -> xr.DataArray:
         """Draws of the expectation of your own weighting of the joint states, dims (system, chain, draw).
 
-        weights: one number per state in the order of `states`; or a mapping from state names (those
+        weights: one number per state in the order of `states`; or a mapping from state names or codes ("010"; those
         left out weigh 0); or a function of the state's codes; or a Policy.
 
         Examples
@@ -323,6 +323,8 @@ def state_weights(
         states = [dict(zip(network.pipeline, map(int, s), strict=True)) for s in network.states]
         array = np.array([float(weights(s)) for s in states])
     elif isinstance(weights, Mapping):
+        short = {"".join(map(str, codes)): name for codes, name in zip(network.states, names, strict=True)}
+        weights = {short.get(str(name), name): value for name, value in weights.items()}  # "010" for "R=0 A=1 T=0"
         for name in weights:
             checked(name, names, "state")
         array = np.array([float(weights.get(name, 0.0)) for name in names])
