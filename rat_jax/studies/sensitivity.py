@@ -49,13 +49,13 @@ class Sensitivity:
         ends = line.loc[[line.index.min(), line.index.max()]]
         moved = (line["mean"] - fair["mean"]).abs().max()
         half = (fair["q97.5"] - fair["q2.5"]) / 2
-        size = "more" if moved > half + 5e-4 else "less" if moved < half - 5e-4 else "as much"
+        size = "more than" if moved > half + 5e-4 else "less than" if moved < half - 5e-4 else "as much as"
         odds = np.exp(np.abs(line.index.to_numpy()).max())
         return (
             f"{system}: {self.unlabelled[system]:,} of {self.rows[system]:,} rows lack {self.variable}. If rows were "
             f"labelled regardless of it, {self.quantity} is {_interval(fair)}. If the odds of being labelled differed "
             f"up to {odds:.1f}-fold between {self.variable} = 1 and {self.variable} = 0, it would lie between "
-            f"{_interval(ends.iloc[0])} and {_interval(ends.iloc[1])}: a change of up to {moved:.3f}, {size} {'as' if size == 'as much' else 'than'} the "
+            f"{_interval(ends.iloc[0])} and {_interval(ends.iloc[1])}: a change of up to {moved:.3f}, {size} the "
             f"{half:.3f} its own interval allows."
         )
 
@@ -84,8 +84,9 @@ def sensitivity(
 
     Method: by Bayes' rule a row that was not labelled has the odds of 1 that a labelled row with the same visible
     labels has, times exp(-delta). The fit gives the odds of labelled rows; each unlabelled row is tilted accordingly.
-    For delta = 0 that is the fit itself, up to Monte Carlo error. It is exact in large tables where the other labels are there in all rows or
-    none; where they have gaps of their own, what the fit says of those is taken at face value.
+    For delta = 0 that is the fit itself, up to Monte Carlo error. It is exact in large tables where the other
+    labels are there in all rows or none; where they have gaps of their own, what the fit says of those is taken
+    at face value.
 
     Source: exponential tilting between observed and missing data: Scharfstein, Rotnitzky and Robins, "Adjusting for
     nonignorable drop-out using semiparametric nonresponse models", JASA 94, 1999; as pattern mixture with an offset
