@@ -17,6 +17,10 @@
 # does what it should, which step lets it down, and how sure one can be of each. The example ships
 # with the package: 157 questions, three systems, labelled by people. Put the path of your own table
 # in its place and run it again.
+#
+# This notebook is a plain Python file in the percent format. VS Code opens it as cells as it is; for
+# Jupyter, `pip install jupytext`, then open it with "Open as Notebook", or convert it:
+# `jupytext --to ipynb 01_first_look.py`.
 
 # %%
 # %matplotlib inline
@@ -103,14 +107,16 @@ for (system, quantity), advice in poorer.diagnostics.advice.items():
 # ## What was probably true of one row?
 #
 # Hide R in every third row and ask the model for it. Each row gets the probability of its own
-# missing labels, given its other labels and everything learned from the rest.
+# missing labels, given its other labels and everything learned from the rest. Rows of one system with
+# the same other labels get the same answer, so one row of each kind is shown.
 
 # %%
 table["R"] = table["R"].astype("Int64")
 table.loc[table.index % 3 == 0, "R"] = pd.NA
 gaps = rat.read_labels(table)
 guesses = rat.impute(rat.fit(gaps, seed=0), gaps)
-guesses[table["R"].isna()].head(6)
+hidden = guesses[table["R"].isna()].join(table[["A", "T"]])
+hidden.drop_duplicates(["system", "p_R", "p_A", "p_T", "p_G"]).drop(columns="id").round(3)
 
 # %% [markdown]
 # ## Keep it
