@@ -565,6 +565,34 @@ def test_a_long_report_is_cut_and_says_so():
     assert "... and 28 more" in str(read_labels(table).report)
 
 
+def one_system_notes(table, columns=None) -> list[str]:
+    notes = read_labels(pd.DataFrame(table), columns).report.notes
+    return [note for note in notes if note.startswith("All rows are read as one system")]
+
+
+@pytest.mark.parametrize("name", ["model", "Pipeline", "model_name", "modelName", "rag_config", "RUN", "run id"])
+def test_a_column_that_may_name_the_system_is_pointed_out(name):
+    (note,) = one_system_notes({"R": [1, 0], "text": ["a", "b"], name: ["x", "y"]})
+    option = f'"system={name}"' if " " in name else f"system={name}"
+    assert f'Column "{name}"' in note and f"--column {option}" in note and f'columns={{"system": "{name}"}}' in note
+
+
+def test_nothing_is_said_of_one_system_where_there_are_more_or_it_is_meant():
+    table = {"R": [1, 0], "model": ["x", "y"]}
+    assert one_system_notes(table, {"system": "model"}) == one_system_notes(table, {"model": None}) == []
+    assert one_system_notes({**table, "system": ["s", "t"]}) == []
+    assert one_system_notes({**table, "system": ["s", "t"]}, {"system": None}) == []
+    assert one_system_notes({"R": [1, 0], "modelled": [1, 2], "model_answer": ["a", "b"], "runtime": [1, 2]}) == []
+
+
+def test_ids_that_repeat_evenly_suggest_a_row_per_system():
+    (note,) = one_system_notes({"R": [1, 0, 1, 1], "id": ["a", "b", "b", "a"], "who": list("xxyy")})
+    assert "every id occurs 2 times" in note and "--column system=" in note
+    assert one_system_notes({"R": [1, 0, 1], "id": ["a", "b", "b"]}) == []
+    assert one_system_notes({"R": [1, 0], "id": ["a", "b"]}) == []
+    assert len(one_system_notes({"R": [1, 0], "id": ["a", "a"], "model": ["x", "y"]})) == 1
+
+
 def test_reading_does_not_touch_the_csv_settings_of_the_process(tmp_path):
     limit = csv.field_size_limit()
     csv_labels(tmp_path, 'R,text\n1,5" disk\n')

@@ -317,6 +317,7 @@ def test_all_misspelt_names_are_told_at_once():
 def test_no_label_column():
     message = refusal(pd.DataFrame({"question": ["?"], "score": [1]}))
     assert_says(message, "no label column", "R, A, T, R_J, T_J", '"question", "score"', "columns=")
+    assert_says(message, '(command line: --column "R=your name for it")')
 
 
 def test_no_label_column_because_there_is_no_header(tmp_path):
@@ -341,15 +342,15 @@ def test_a_repeated_column_name(tmp_path, source):
 @pytest.mark.parametrize(
     "columns, parts",
     [
-        ({"R": "abtained"}, ['"abtained"', 'Did you mean "abstained"?']),
+        ({"R": "abtained"}, ['"abtained"', 'Did you mean "abstained"?', "(command line: --column R=abstained)"]),
         ({"abtained": "A"}, ['"abtained"', 'Did you mean "abstained"?']),
-        ({"ok": "sytem"}, ['"sytem"', 'Did you mean "system"?']),
+        ({"ok": "sytem"}, ['"sytem"', 'Did you mean "system"?', "(command line: --column system=ok)"]),
         ({"sytem": "ok"}, ['"sytem"', 'Did you mean "system"?']),
-        ({"what": "ever"}, ["not a column of a label table"]),
-        ({"ok": "R", "abstained": "R"}, ['both "ok" and "abstained" to "R"']),
-        ({"R": "ok", "A": "ok"}, ['both "R" and "A" from the one column "ok"']),
-        ({"nothing": None}, ['"nothing"', "no such column"]),
-        ({"R": "ok", "ok": None}, ["both reads and leaves out"]),
+        ({"what": "ever"}, ["not a column of a label table", "command line: --column "]),
+        ({"ok": "R", "abstained": "R"}, ['both "ok" and "abstained" to "R"', "command line: --column R="]),
+        ({"R": "ok", "A": "ok"}, ['both "R" and "A" from the one column "ok"', "command line: --column "]),
+        ({"nothing": None}, ['"nothing"', "no such column", "command line: --column "]),
+        ({"R": "ok", "ok": None}, ["both reads and leaves out", "(command line: --column ok=)"]),
         ([("R", "ok")], ["columns= maps names to names"]),
     ],
 )

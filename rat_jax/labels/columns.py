@@ -16,6 +16,7 @@ from .vocabulary import (
     KNOWN_COLUMNS,
     KNOWN_COLUMNS_IN_WORDS,
     LabelError,
+    closest,
     is_known,
     is_label,
     nearest,
@@ -25,6 +26,11 @@ from .vocabulary import (
 # Long names forgive one slip of the finger; short ones only differences of case, spaces and punctuation.
 _LONG_NAMES = ("system", "retriever", "count")
 _ORDINARY_WORDS = frozenset({"retrieved", "retrieves", "retrieve"})
+# Words that name what is compared, alone or as the last word of a name ("rag_model", "model_name", "runId").
+_SYSTEM_WORDS = frozenset(
+    ("model", "pipeline", "variant", "run", "config", "configuration", "generator", "setup", "experiment")
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _JUDGE_LOOKALIKE = re.compile(r"([RT])_?J[_\-: ]+(\w.*)", re.IGNORECASE)
 
 
@@ -33,12 +39,13 @@ class ColumnPlan:
     """Where each known column is read from.
 
     `sources` maps a known name to the table's own name for it; `ignored` lists the columns that stay unread;
-    `notes` are sentences for the load report.
+    `notes` are sentences for the load report; `asks_for_system`: no system is read, and not on purpose.
     """
 
     sources: dict[str, str]
     ignored: tuple[str, ...]
     notes: tuple[str, ...]
+    asks_for_system: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -67,7 +74,10 @@ def plan_columns(names: Sequence[str], columns: Mapping[str, str | None] | None 
     if not any(is_label(name) for name in sources):
         raise LabelError(_no_labels(names))
     notes = [note for name in ignored if name not in dropped and (note := _ignored_note(name, lookalikes[name]))]
-    return ColumnPlan(sources, tuple(ignored), tuple(notes))
+    asks_for_system = "system" not in sources and "system" not in dropped
+    if asks_for_system:
+        notes = [*_system_notes([name for name in ignored if name not in dropped]), *notes]
+    return ColumnPlan(sources, tuple(ignored), tuple(notes), asks_for_system)
 
 
 def lookalike(name: str) -> str | None:
@@ -134,14 +144,20 @@ def _read_mapping(names: Sequence[str], columns: Mapping[str, str | None] | None
             _add_pair(chosen, *_known_and_yours(str(key), str(value), names))
     both = sorted(dropped & set(chosen.values()))
     if both:
-        raise LabelError(f'columns= both reads and leaves out the column "{both[0]}"; keep one of the two entries.')
+        raise LabelError(
+            f'columns= both reads and leaves out the column "{both[0]}"; keep one of the two '
+            f"entries{_command_line(both[0], '')}."
+        )
     return chosen, dropped
 
 
 def _present(name: str, names: Sequence[str]) -> str:
     if name in names:
         return name
-    raise LabelError(f'columns= names "{name}", but the table has no such column{_has(names)}.{nearest(name, names)}')
+    raise LabelError(
+        f'columns= names "{name}", but the table has no such column{_has(names)}.{nearest(name, names)}'
+        f" To leave one out, give its name{_command_line('its name', '')}."
+    )
 
 
 def _known_and_yours(key: str, value: str, names: Sequence[str]) -> tuple[str, str]:
@@ -153,23 +169,29 @@ def _known_and_yours(key: str, value: str, names: Sequence[str]) -> tuple[str, s
         known, yours = (key, value) if is_known(key) else (value, key)
         raise LabelError(
             f'columns= reads "{known}" from "{yours}", but the table has no column "{yours}"'
-            f"{_has(names)}.{nearest(yours, names)}"
+            f"{_has(names)}.{nearest(yours, names)} Give the table's own name"
+            f"{_command_line(known, closest(yours, names) or 'your name for it')}."
         )
     target = value if key in names else key
     raise LabelError(
         f'columns= maps to "{target}", which is not a column of a label table '
-        f"(those are {KNOWN_COLUMNS_IN_WORDS}).{nearest(target, KNOWN_COLUMNS)}"
+        f"(those are {KNOWN_COLUMNS_IN_WORDS}).{nearest(target, KNOWN_COLUMNS)} Give one of them"
+        f"{_command_line(closest(target, KNOWN_COLUMNS) or 'R', key if key in names else value)}."
     )
 
 
 def _add_pair(chosen: dict[str, str], known: str, yours: str) -> None:
     if known in chosen:
-        raise LabelError(f'columns= maps both "{chosen[known]}" and "{yours}" to "{known}"; keep one of them.')
+        raise LabelError(
+            f'columns= maps both "{chosen[known]}" and "{yours}" to "{known}"; keep one of them'
+            f"{_command_line(known, yours)}."
+        )
     if yours in chosen.values():
         other = next(name for name, source in chosen.items() if source == yours)
         raise LabelError(
             f'columns= reads both "{other}" and "{known}" from the one column "{yours}"; '
-            "if both really are the same, copy the column under a second name."
+            "if both really are the same, copy the column under a second name, "
+            f"else keep one{_command_line(known, yours)}."
         )
     chosen[known] = yours
 
@@ -196,12 +218,18 @@ def _shell(meant: str, name: str) -> str:
     return pair if re.fullmatch(r"[\w.=-]+", pair) else f'"{pair}"'
 
 
+def _command_line(known: str, yours: str) -> str:
+    """How `columns=` is spelt on the command line, to follow a piece of advice."""
+    return f" (command line: --column {_shell(known, yours)})"
+
+
 def _no_labels(names: Sequence[str]) -> str:
     looks_headless = bool(names) and all(re.fullmatch(r"[\d.]*|true|false|yes|no", name.lower()) for name in names)
     hint = " The first line looks like data: a table needs a header line." if looks_headless else ""
     return (
         f"The table has no label column: expected at least one of R, A, T, R_J, T_J, R_J.<name>, T_J.<name>"
-        f'{_has(names, ", found ")}.{hint} Name your columns so, or pass columns={{"R": "your name for it"}}.'
+        f'{_has(names, ", found ")}.{hint} Name your columns so, or pass columns={{"R": "your name for it"}}'
+        f"{_command_line('R', 'your name for it')}."
     )
 
 
@@ -215,6 +243,24 @@ def _ignored_note(name: str, meant: str | None) -> str | None:
         proper = f"{judge[1].upper()}_J.{judge[2]}"
         return f'"{name}" was ignored; if it is a further judge, pass columns={{"{proper}": "{name}"}}.'
     return None
+
+
+def _system_notes(unread: Sequence[str]) -> list[str]:
+    """That all rows are one system, where the name of an unread column says that it may tell systems apart."""
+    name = next((name for name in unread if _may_name_systems(name)), None)
+    if name is None:
+        return []
+    return [
+        f'All rows are read as one system. Column "{name}" may name the system: '
+        f'--column {_shell("system", name)}, or columns={{"system": "{name}"}}'
+    ]
+
+
+def _may_name_systems(name: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(name)]
+    if len(words) > 1 and words[-1] in ("name", "id"):
+        words.pop()
+    return bool(words) and words[-1] in _SYSTEM_WORDS
 
 
 def _has(names: Sequence[str], lead: str = "; it has ") -> str:

@@ -155,7 +155,7 @@ def _assemble(label: str, plan: ColumnPlan, read: _Encoded, notes: tuple[str, ..
         unlabelled=int(parts[2][(parts[1] == MISSING).all(axis=1)].sum()),
         repeated_ids=ids,
         repeated_rows=rows_of_ids,
-        notes=(*notes, *plan.notes, *_notes(table_rows, kept, systems)),
+        notes=(*notes, *plan.notes, *_one_system(plan, texts, ids), *_notes(table_rows, kept, systems)),
     )
     rows = {name: texts[name].rows() if name in texts else None for name in ("id", "retriever")}
     return Labels(
@@ -226,6 +226,22 @@ def _coercions(labels: Mapping[str, EncodedLabel]) -> tuple[Coercion, ...]:
 
 def _repeats(ids: EncodedText | None, system: np.ndarray, n_systems: int, weight: np.ndarray) -> tuple[int, int]:
     return (0, 0) if ids is None else repeated_ids(ids.index, len(ids.words), system, n_systems, weight)
+
+
+def _one_system(plan: ColumnPlan, texts: Mapping[str, EncodedText], repeated: int) -> list[str]:
+    """That all rows are one system, where every id occurs equally often, as it does with a row per system."""
+    said = any(note.startswith("All rows are read as one system") for note in plan.notes)
+    if not repeated or said or not plan.asks_for_system:
+        return []
+    index = texts["id"].index
+    times = np.unique(np.bincount(index[index >= 0], minlength=1))
+    times = times[times > 0]
+    if len(times) != 1 or times[0] < 2:
+        return []
+    return [
+        f"All rows are read as one system, and every id occurs {times[0]:,} times. If these are the answers of "
+        f'{times[0]:,} systems, say which column names them: --column system=yours, or columns={{"system": "yours"}}'
+    ]
 
 
 def _notes(table_rows: int, kept: np.ndarray | None, systems: Sequence[str]) -> list[str]:

@@ -71,9 +71,15 @@ def order_labels(names: Iterable[str]) -> tuple[str, ...]:
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """A sentence that offers the candidate most like `name`, or an empty string where none is alike."""
+    found = closest(name, candidates)
+    return f' Did you mean "{found}"?' if found else ""
+
+
+def closest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like `name`, whatever their case, or None where none is alike."""
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f' Did you mean "{by_lower[found[0]]}"?' if found else ""
+    return by_lower[found[0]] if found else None
 
 
 # ------------------------------------------------------------------------------------------------ cell values
