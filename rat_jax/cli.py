@@ -288,22 +288,39 @@ def _fit_and_tell(labels: Labels, job: Job, outputs: Outputs) -> int:
             progress=progress,
             on_failure="keep",  # the verdict is printed and is the exit code
         )
-    certificate = rat.certify(posterior, seed=job.seed) if job.certify else None
     report = _report(labels)
-    _write(posterior, certificate, report.source, outputs)
+    _write(posterior, report.source, outputs)
     _tell(posterior, report.source, report.sentences(), outputs)
-    if certificate is not None:
-        _show_certificate(certificate)
-    return DONE if posterior.diagnostics.ok and (certificate is None or certificate.ok) else BAD_VERDICT
+    fitted = DONE if posterior.diagnostics.ok else BAD_VERDICT
+    return max(fitted, _certify(posterior, job.seed, report.source, outputs)) if job.certify else fitted
 
 
-def _write(posterior: Posterior, certificate: Certificate | None, source: str, outputs: Outputs) -> None:
+def _certify(posterior: Posterior, seed: int, source: str, outputs: Outputs) -> int:
+    """Hold a fit that is already written and told against another engine; where that cannot be done, it stays."""
+    import rat_jax as rat
+
+    try:
+        certificate = rat.certify(posterior, seed=seed)
+    except (ValueError, MemoryError) as error:
+        return _complain(f"not certifiable: {str(error).removeprefix('certify: ')}", COULD_NOT_RUN)
+    _write_json(posterior, source, outputs, certificate)
+    _show_certificate(certificate)
+    return DONE if certificate.ok else BAD_VERDICT
+
+
+def _write_json(posterior: Posterior, source: str, outputs: Outputs, certificate: Certificate | None = None) -> None:
     from rat_jax.report.document import document, to_json
     from rat_jax.report.files import write_whole
 
     if outputs.json is not None:
         text = to_json(document(posterior, source, certificate))
         write_whole(outputs.json, lambda path: path.write_text(text, encoding="ascii"))
+
+
+def _write(posterior: Posterior, source: str, outputs: Outputs) -> None:
+    from rat_jax.report.files import write_whole
+
+    _write_json(posterior, source, outputs)
     if outputs.posterior is not None:
         write_whole(outputs.posterior, posterior.save)
     if outputs.figure is not None:

@@ -132,6 +132,37 @@ def test_certify_holds_the_result_against_another_engine(sound, folder, capsys, 
     assert certificate["ok"] is sound and len(certificate["comparisons"]) == 32
 
 
+def test_a_fit_that_cannot_be_certified_is_written_and_told_all_the_same(folder, capsys, monkeypatch):
+    def refuse(table):
+        raise ValueError("certify: system 'x' has too many rows with missing labels")
+
+    monkeypatch.setattr(certify, "_check_size", refuse)
+    assert cli.main("fit good.csv --certify --json out.json --output posterior.nc".split()) == 1
+    said = capsys.readouterr()
+    assert "x (3 rows)" in said.out and "Written: out.json, posterior.nc" in said.out
+    assert said.err == "rat-jax: not certifiable: system 'x' has too many rows with missing labels\n"
+    facts = json.loads(Path("out.json").read_text())
+    assert "certificate" not in facts and facts["diagnostics"]["ok"] is True
+    assert Path("posterior.nc").stat().st_size > 0
+
+
+def test_a_column_that_may_name_the_system_is_pointed_out(folder, capsys):
+    Path("model.csv").write_text("model,R,A,T\na,1,0,1\nb,0,1,\n")
+    for command in ("check", "fit"):
+        assert cli.main([command, "model.csv"]) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert 'Column "model" may name the system: --column system=model, or columns={"system": "model"}' in out
+    assert cli.main(["check", "model.csv", "--column", "system=model"]) == 0
+    assert "may name the system" not in capsys.readouterr().out
+
+
+def test_a_table_of_judges_alone_is_checked_but_not_fitted(folder, capsys):
+    Path("judges.csv").write_text("R_J,T_J\n1,0\n0,1\n")
+    assert cli.main(["check", "judges.csv"]) == 0
+    assert "No R, A or T: model rat cannot be fitted to this table." in capsys.readouterr().out
+    assert "needs at least one label among R, A, T" in refusal(["fit", "judges.csv"], capsys)
+
+
 def test_names_in_a_table_cannot_reach_the_terminal(folder, capsys):
     Path("evil.csv").write_text('system,R,A,T\n"[red]\x1b[2J\x07:smile:",1,0,1\n')
     for command in ("check", "fit"):

@@ -4,17 +4,19 @@ import dataclasses
 import io
 import json
 import math
+import re
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 
 import rat_jax as rat
 from rat_jax.report import files, plots, tables, words
+from rat_jax.report.console import PlainConsole
 from rat_jax.report.document import document, to_json
-from rat_jax.report.reading import CASES, case_shares, in_words
+from rat_jax.report.reading import CASES, case_shares, in_words, of_hundred
 
 LONG = "a-system-whose-name-goes-on-and-on-[bold]and-on[/bold]-$x^2$-$y$\x1b[31m-until-it-ends"
 
@@ -156,11 +158,46 @@ def test_another_policy_has_no_cases(fit):
 
 
 def test_the_sentence_names_the_largest_failure_first():
-    shares = pd.Series(dict(zip(CASES, (0.744, 0.1, 0.152, 0.004), strict=True)))
+    shares = pd.Series(dict(zip(CASES, (0.742, 0.1, 0.155, 0.003), strict=True)))
     assert in_words(shares) == (
-        "Of 100 questions 74 go as they should. What fails: wrong despite support 15, "
+        "Of 100 questions 74 go as they should. What fails: wrong despite support 16, "
         "answers without support 10, abstains despite support under 1."
     )
+
+
+def test_of_a_hundred_questions_none_is_lost_and_larger_shares_never_get_fewer():
+    shares = np.random.default_rng(1).dirichlet([0.5] * len(CASES), size=300)
+    for row in [*shares, np.array([0.743, 0.124, 0.123, 0.010]), np.array([1.0, 0, 0, 0]), np.full(4, 0.25)]:
+        told = of_hundred(pd.Series(row, index=list(CASES)))
+        plain = {"under 1": "0", "over 99": "100"}
+        counts = np.array([int(plain.get(text, text)) for text in told.values()])
+        assert counts.sum() == 100 and np.all(np.abs(counts - 100 * row) < 1)
+        assert len(set(row)) < len(row) or np.all(np.diff(counts[np.argsort(row)]) >= 0)
+
+
+def test_after_a_bad_sampling_verdict_nothing_is_said_of_a_hundred_questions(fit, failed):
+    assert "100 questions" in printed(tables.fit_report(fit))
+    assert "100 questions" not in printed(tables.fit_report(failed))
+
+
+@pytest.mark.parametrize(("silent", "said"), [(1, "1 of 18 quantities is NOT"), (2, "2 of 18 quantities are NOT")])
+def test_what_is_not_informed_is_counted_in_grammar(fit, silent, said):
+    copy = dataclasses.replace(fit)
+    informed = {key: place >= silent for place, key in enumerate(fit.diagnostics.informed)}
+    copy.__dict__["diagnostics"] = dataclasses.replace(fit.diagnostics, informed=informed)
+    assert said in printed(Group(*tables.verdict_lines(copy)))
+
+
+@pytest.mark.parametrize("color", [None, "standard"])
+def test_no_printed_line_ends_in_blanks(fit, color, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    if color:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    PlainConsole().print(tables.fit_report(fit, "a.csv"))
+    out = capsys.readouterr().out
+    assert ("\x1b[" in out) is bool(color)
+    lines = re.sub(r"\x1b\[[\d;]*m", "", out).splitlines()
+    assert lines[0].startswith("a.csv: 150 rows") and all(line == line.rstrip() for line in lines)
 
 
 # ------------------------------------------------------------------------------------------------------- JSON
@@ -310,7 +347,7 @@ def test_a_certificate_is_told_in_eighty_columns():
     from rat_jax.report.certificate import certificate_report
     from rat_jax.studies.certify import Certificate
 
-    index = pd.MultiIndex.from_product([["a system with a rather long name [x]"], ["p_G", "theta_T_minus"]])
+    index = pd.MultiIndex.from_product([["a system with a rather long name [x]"], ["p_G", "draws of theta_T_minus"]])
     columns = ["difference", "mc_error", "z", "exact_sd", "sd_ratio", "cdf_distance", "cdf_threshold"]
     table = pd.DataFrame([[0.1, 0.01, 10.0, 0.1, 1.0, 0.2, 0.05]] * 2, index=index, columns=columns)
     table[["p_mean", "p_sd", "p_cdf"]] = [[1e-9, 0.5, 1e-9], [0.5, 0.5, 0.5]]
@@ -319,5 +356,7 @@ def test_a_certificate_is_told_in_eighty_columns():
     console.print(certificate_report(certificate))
     text = console.export_text()
     assert "NOT CERTIFIED: nuts against exact" in text and "off by 10 Monte Carlo errors" in text
-    assert "[x]" in text and "theta_T_minus" in text
+    (own,) = [line.split() for line in text.splitlines() if "draws of theta_T_minus" in line]
+    assert "[x]" in text and own[-2:] == ["-", "-"] and "0.050" in text
+    assert "cdf off: largest difference" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80

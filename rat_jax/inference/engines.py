@@ -97,10 +97,17 @@ def _check_size(systems: tuple[str, ...], counts: np.ndarray) -> None:
     for system, one in zip(systems, counts, strict=True):
         if not is_applicable(one):
             raise ExactTooLarge(
-                f"the exact posterior of system {system!r} needs {required_bytes(one) / 2**20:,.0f} MB of split "
-                f"tables; the limit is {LIMIT_BYTES / 2**20:,.0f} MB. Use method='nuts', which costs the same for any "
+                f"the exact posterior of system {system!r} needs {_size(required_bytes(one))} of split "
+                f"tables; the limit is {_size(LIMIT_BYTES)}. Use method='nuts', which costs the same for any "
                 "number of rows"
             )
+
+
+def _size(num_bytes: float) -> str:
+    """Bytes in MB, GB or TB, whichever gives a short number."""
+    power, unit = next(((p, u) for p, u in ((40, "TB"), (30, "GB")) if num_bytes >= 2**p), (20, "MB"))
+    size = num_bytes / 2**power
+    return f"{size:,.0f} {unit}" if size >= 10 or power == 20 else f"{size:.1f} {unit}"
 
 
 def _exact_moments(network: Network, policy: Policy, systems: tuple[str, ...], solved: ExactPosterior) -> pd.DataFrame:

@@ -161,7 +161,7 @@ def _versions() -> dict[str, str]:
 def _report_failure(posterior: Posterior, on_failure: str) -> None:
     if on_failure == "keep" or posterior.diagnostics.ok:
         return
-    message = " ".join((posterior.diagnostics.verdict, *posterior.diagnostics.problems))
+    message = f"{posterior.diagnostics.verdict.rstrip('.')}. {'; '.join(posterior.diagnostics.problems)}."
     if on_failure == "raise":
         raise SamplingError(message)
     warnings.warn(message, SamplingWarning, stacklevel=3)

@@ -44,10 +44,19 @@ def is_told(informed: Mapping[tuple[str, str], bool], system: str) -> bool:
 def in_words(system_shares: pd.Series) -> str:
     """One system's shares as a sentence about a hundred questions, the largest failure first."""
     failures = system_shares.drop(AS_IT_SHOULD).sort_values(ascending=False, kind="stable")
-    listed = ", ".join(f"{case} {of_hundred(share)}" for case, share in failures.items())
-    return f"Of 100 questions {of_hundred(system_shares.at[AS_IT_SHOULD])} go as they should. What fails: {listed}."
+    counts = of_hundred(system_shares)
+    listed = ", ".join(f"{case} {counts[case]}" for case in failures.index)
+    return f"Of 100 questions {counts[AS_IT_SHOULD]} go as they should. What fails: {listed}."
 
 
-def of_hundred(share: float) -> str:
-    """A share as a whole number of a hundred questions."""
-    return "under 1" if share < 0.005 else "over 99" if share > 0.995 else f"{100 * share:.0f}"
+def of_hundred(shares: pd.Series) -> dict[str, str]:
+    """Shares that add up to 1 as whole numbers of a hundred questions that add up to 100 ("under 1" counts as 0).
+
+    Each is rounded down, and the questions left over go to the largest remainders; a larger share never gets fewer.
+    """
+    exact = 100 * shares / shares.sum()
+    counts = exact.astype(int)
+    left = 100 - int(counts.sum())
+    counts[(exact - counts).sort_values(ascending=False, kind="stable").index[:left]] += 1
+    extreme = {0: "under 1", 100: "over 99"}
+    return {str(case): extreme.get(count, str(count)) for case, count in counts.items()}

@@ -35,6 +35,8 @@ def fit_report(posterior: Posterior, source: str = "labels", notes: Sequence[str
     source: name of the label table. notes: sentences about it, as `LoadReport.sentences()` gives them.
     """
     shares = case_shares(posterior)
+    if not posterior.diagnostics.ok:  # a sentence without an interval would hide that the numbers mean nothing
+        shares = shares.iloc[:0]
     parts: list[RenderableType] = [*header(posterior, source, notes), Text(), *verdict_lines(posterior)]
     if len(posterior.systems) > 1:
         parts += [Text(), comparison_table(posterior)]
@@ -75,7 +77,8 @@ def verdict_lines(posterior: Posterior) -> Iterator[Text]:
     informed = posterior.diagnostics.informed
     silent = sum(not known for known in informed.values())
     if silent:
-        said = f"{silent} of {len(informed)} quantities are NOT informed by the labels: those in (parentheses)."
+        are, those = ("is", "that") if silent == 1 else ("are", "those")
+        said = f"{silent} of {len(informed)} quantities {are} NOT informed by the labels: {those} in (parentheses)."
         yield Text(said, style="yellow")
     else:
         yield Text(f"All {len(informed)} quantities are informed by the labels.", style="green")
@@ -104,8 +107,9 @@ def case_table(shares: pd.DataFrame, num_systems: int) -> Group:
     for case in CASES:
         table.add_column(fill(case, 9), justify="right", min_width=9)
     for system, row in shares.iterrows():
-        good, *failures = (of_hundred(share) for share in row)
-        largest = of_hundred(row.iloc[1:].max())
+        counts = of_hundred(row)
+        good, *failures = counts.values()
+        largest = counts[row.iloc[1:].idxmax()]
         table.add_row(_name(str(system)), good, *(Text(f, style="bold" if f == largest else "") for f in failures))
     note = "" if len(shares) == num_systems else "only systems whose labels tell all of it"
     return _titled("What happens to 100 questions", table, note)
@@ -208,7 +212,7 @@ def load_report(report: LoadReport) -> Group:
     lines = "" if report.table_rows == report.rows else f" (from {plural(report.table_rows, 'line')} of the table)"
     systems = plural(len(report.systems), "system")
     title = f"{printable(report.source)}: {plural(report.rows, 'row')}{lines}, {systems}"
-    sentences = [Text(f"- {printable(sentence)}") for sentence in report.sentences()]
+    sentences = [Text(f"- {printable(sentence)}") for sentence in (*report.sentences(), *_unfit(report))]
     return Group(
         Text(title, style="bold"),
         Text(),
@@ -219,6 +223,11 @@ def load_report(report: LoadReport) -> Group:
         *_pattern_parts(report),
         *([Text(), *sentences] if sentences else []),
     )
+
+
+def _unfit(report: LoadReport) -> Iterator[str]:
+    if set(report.absent) == {"R", "A", "T"}:
+        yield "No R, A or T: model rat cannot be fitted to this table."
 
 
 def _label_rows(report: LoadReport) -> tuple[list[str], list[tuple[str, ...]]]:
