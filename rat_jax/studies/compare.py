@@ -36,7 +36,7 @@ def compare(fit: Posterior, quantity: str = "p_G") -> pd.DataFrame:
         raise ValueError(f"compare: expected a quantity with one value per system, {quantity!r} has several")
     if len(fit.systems) < 2:
         raise ValueError(f"compare: expected at least two systems, found {', '.join(map(repr, fit.systems))} only")
-    means = fit.summary()["mean"]
+    means = fit.summary()["mean"].xs(quantity, level="quantity").to_dict()
     informed = fit.diagnostics.informed
     rows = []
     for a, b in itertools.combinations(fit.systems, 2):
@@ -46,7 +46,7 @@ def compare(fit: Posterior, quantity: str = "p_G") -> pd.DataFrame:
             {
                 "a": a,
                 "b": b,
-                "mean": float(means[b, quantity] - means[a, quantity]),
+                "mean": means[b] - means[a],
                 "q2.5": float(low),
                 "q97.5": float(high),
                 "prob_b_greater": float((difference > 0).mean()),
