@@ -45,7 +45,7 @@ def in_words(system_shares: pd.Series) -> str:
     """One system's shares as a sentence about a hundred questions, the largest failure first."""
     failures = system_shares.drop(AS_IT_SHOULD).sort_values(ascending=False, kind="stable")
     counts = of_hundred(system_shares)
-    listed = ", ".join(f"{case} {counts[case]}" for case in failures.index)
+    listed = ", ".join(f"{case} {counts[str(case)]}" for case in failures.index)
     return f"Of 100 questions {counts[AS_IT_SHOULD]} go as they should. What fails: {listed}."
 
 
