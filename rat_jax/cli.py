@@ -114,6 +114,18 @@ Certify = Annotated[
     bool,
     typer.Option("--certify", help="Hold the result against a second, independent engine.", rich_help_panel=_EFFORT),
 ]
+Unlabelled = Annotated[
+    int | None,
+    typer.Option(
+        "--unlabelled",
+        metavar="N",
+        min=0,
+        help="Rows of each system that nobody labelled, beyond the table: tells how far p_G could move if rows were "
+        "chosen by what their label turned out to be.",
+        rich_help_panel=_EFFORT,
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,7 @@ class Job:
     num_samples: int
     num_chains: int
     certify: bool
+    unlabelled: int | None
 
 
 @dataclass(frozen=True)
@@ -169,12 +182,13 @@ def fit(
     num_samples: Samples = 1000,
     num_chains: Chains = 4,
     certify: Certify = False,
+    unlabelled: Unlabelled = None,
     json: JsonFile = None,
     output: PosteriorFile = None,
     plot: FigureFile = None,
 ) -> int:
     """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
-    job = Job(model, method, seed, _priors(prior), num_warmup, num_samples, num_chains, certify)
+    job = Job(model, method, seed, _priors(prior), num_warmup, num_samples, num_chains, certify, unlabelled)
     outputs = Outputs(json, output, plot)
     _check_outputs(outputs, labels)
     return _fit_and_tell(_read(labels, column), job, outputs)
@@ -201,6 +215,7 @@ def demo(
     num_samples: Samples = 1000,
     num_chains: Chains = 4,
     certify: Certify = False,
+    unlabelled: Unlabelled = None,
     json: JsonFile = None,
     output: PosteriorFile = None,
     plot: FigureFile = None,
@@ -209,7 +224,7 @@ def demo(
     import rat_jax as rat
     from rat_jax.report.console import PlainConsole
 
-    job = Job(model, method, seed, _priors(prior), num_warmup, num_samples, num_chains, certify)
+    job = Job(model, method, seed, _priors(prior), num_warmup, num_samples, num_chains, certify, unlabelled)
     outputs = Outputs(json, output, plot)
     _check_outputs(outputs)
     code = _fit_and_tell(rat.example_labels(), job, outputs)
@@ -291,8 +306,20 @@ def _fit_and_tell(labels: Labels, job: Job, outputs: Outputs) -> int:
     report = _report(labels)
     _write(posterior, report.source, outputs)
     _tell(posterior, report.source, report.sentences(), outputs)
+    if job.unlabelled is not None:
+        _show_sensitivity(posterior, job.unlabelled)
     fitted = DONE if posterior.diagnostics.ok else BAD_VERDICT
     return max(fitted, _certify(posterior, job.seed, report.source, outputs)) if job.certify else fitted
+
+
+def _show_sensitivity(posterior: Posterior, unlabelled: int) -> None:
+    import rat_jax as rat
+    from rat_jax.report.console import PlainConsole
+
+    console = PlainConsole()
+    console.print("\nWhat if rows were chosen for labelling by what the label turned out to be?", style="bold")
+    for variable in ("R", "T"):
+        console.print(str(rat.sensitivity(posterior, variable=variable, unlabelled=unlabelled)), markup=False)
 
 
 def _certify(posterior: Posterior, seed: int, source: str, outputs: Outputs) -> int:

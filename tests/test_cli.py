@@ -163,6 +163,14 @@ def test_a_table_of_judges_alone_is_checked_but_not_fitted(folder, capsys):
     assert "needs at least one label among R, A, T" in refusal(["fit", "judges.csv"], capsys)
 
 
+def test_unlabelled_tells_how_far_selective_labelling_could_move_policy_adherence(folder, capsys):
+    assert cli.main(["fit", "good.csv", "--unlabelled", "500"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "chosen for labelling" in out
+    assert "x: 500 of 503 rows lack R" in out and "500 of 503 rows lack T" in out
+    assert "--unlabelled" in refusal(["fit", "good.csv", "--unlabelled", "-1"], capsys)
+
+
 def test_names_in_a_table_cannot_reach_the_terminal(folder, capsys):
     Path("evil.csv").write_text('system,R,A,T\n"[red]\x1b[2J\x07:smile:",1,0,1\n')
     for command in ("check", "fit"):
