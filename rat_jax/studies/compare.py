@@ -28,8 +28,8 @@ def compare(fit: Posterior, quantity: str = "p_G") -> pd.DataFrame:
     --------
     >>> import rat_jax as rat
     >>> table = rat.compare(rat.fit(rat.example_labels()), quantity="p_T")
-    >>> table[["a", "b", "informed"]].iloc[-1].tolist()
-    ['llama-3.1-405b-instruct', 'reference', True]
+    >>> table[["a", "b"]].iloc[-1].tolist()
+    ['llama-3.1-405b-instruct', 'reference']
     """
     checked(quantity, fit.quantities, "quantity")
     if fit.data[quantity].ndim != 3:
