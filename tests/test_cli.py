@@ -14,6 +14,7 @@ import pytest
 
 import rat_jax as rat
 from rat_jax import cli
+from rat_jax.cli import work
 from rat_jax.inference.engines import run_exact
 from rat_jax.studies import certify
 
@@ -23,7 +24,7 @@ TABLE = "system,R,A,T\nx,1,0,1\nx,1,0,0\nx,0,1,\ny,0,0,0\ny,1,0,1\n"
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
     """Tests of other modules share this process: its JAX settings stay as they are."""
-    monkeypatch.setattr(cli, "use_compilation_cache", lambda: None)
+    monkeypatch.setattr(work, "use_compilation_cache", lambda: None)
 
 
 @pytest.fixture
@@ -304,7 +305,7 @@ def test_compiled_code_is_cached_where_that_is_possible(obstacle, tmp_path, monk
     place = tmp_path / "cache"
     if obstacle:
         place.write_text("in the way")
-    use = "from rat_jax.cli import use_compilation_cache; use_compilation_cache()"
+    use = "from rat_jax.cli.terminal import use_compilation_cache; use_compilation_cache()"
     script = f"{use}; import jax; print(jax.config.jax_compilation_cache_dir)"
     environment = {**os.environ, "XDG_CACHE_HOME": str(place), "LOCALAPPDATA": str(place)}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)

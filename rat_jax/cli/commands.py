@@ -1,0 +1,101 @@
+"""The commands of `rat-jax`, and `main`, which runs one of them and turns what goes wrong into one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from rat_jax import __version__
+from rat_jax.cli import work
+from rat_jax.cli.options import Columns, FitOptions, LabelFile, with_fit_options
+from rat_jax.cli.terminal import COULD_NOT_RUN, DONE, INTERRUPTED, complain
+
+# Usage errors of the parser. typer carries its own click or uses the installed one, depending on its version.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="rat-jax",
+    help="How good is a RAG system, which part fails, and how sure can one be: from a table of labels.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    arguments: what follows `rat-jax`; by default that of the process.
+    """
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal's encoding lacks must not end the run
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+    try:
+        code = app(list(sys.argv[1:] if arguments is None else arguments), prog_name="rat-jax", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except UsageError as error:
+        return complain(_usage(error), COULD_NOT_RUN)
+    except (ValueError, OSError) as error:
+        return complain(str(error), COULD_NOT_RUN)
+    except (MemoryError, OverflowError) as error:
+        return complain(f"more work than this machine can hold ({error}); lower --num-samples", COULD_NOT_RUN)
+    return DONE if code is None else int(code)
+
+
+def _usage(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "rat-jax"
+    said = error.format_message()  # type: ignore[attr-defined]
+    return f"{said.rstrip('.')}. Try '{where} --help'."
+
+
+@app.callback(invoke_without_command=True)
+def _rat_jax(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"rat-jax {__version__}")
+        raise typer.Exit(DONE)
+    if context.invoked_subcommand is None:
+        raise UsageError("Name a command: fit, check or demo.", context)
+
+
+@app.command()
+@with_fit_options
+def fit(labels: LabelFile, column: Columns = None, *, options: FitOptions) -> int:
+    """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
+    work.check_options(options, labels)
+    return work.fit_and_tell(work.read(labels, column), options)
+
+
+@app.command()
+def check(labels: LabelFile, column: Columns = None) -> int:
+    """Read a label table without fitting it, and show what was read, coerced, missing or ignored."""
+    read = work.read(labels, column)
+    from rat_jax.report.console import PlainConsole
+    from rat_jax.report.tables import load_report
+
+    PlainConsole().print(load_report(work.report_of(read)))
+    return DONE
+
+
+@app.command()
+@with_fit_options
+def demo(*, options: FitOptions) -> int:
+    """The same as fit, on the example labels that ship with the package."""
+    import rat_jax as rat
+    from rat_jax.report.console import PlainConsole
+
+    work.check_options(options)
+    code = work.fit_and_tell(rat.example_labels(), options)
+    PlainConsole().print("\nYour own labels: rat-jax check labels.csv, then rat-jax fit labels.csv")
+    return code
