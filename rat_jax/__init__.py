@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rat_jax.report.plots import plot_forest, plot_systems
     from rat_jax.report.sensitivity_plot import plot_sensitivity
     from rat_jax.studies.agreement import Agreement, agreement
+    from rat_jax.studies.baselines import baselines
     from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
     from rat_jax.studies.compare import compare
@@ -42,6 +43,7 @@ _HOMES = {
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
     "rat_jax.inference.verdict": ("Diagnostics",),
     "rat_jax.studies.agreement": ("Agreement", "agreement"),
+    "rat_jax.studies.baselines": ("baselines",),
     "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
     "rat_jax.studies.compare": ("compare",),
@@ -73,6 +75,7 @@ __all__ = [
     "Table",
     "Variable",
     "agreement",
+    "baselines",
     "calibrate",
     "certify",
     "compare",

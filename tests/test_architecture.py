@@ -21,8 +21,11 @@ ROOMS = ["naming", "labels", "model", "inference", "studies", "report", "cli", "
 
 # Third parties so heavy, or so seldom needed, that they are imported where they are used. Drawing is what
 # the report room does, so it may load matplotlib at once.
-LAZY = {"arviz", "funsor", "h5netcdf", "matplotlib"}
+LAZY = {"arviz", "funsor", "h5netcdf", "matplotlib", "ppi_py"}
 AT_THE_TOP = {("report", "matplotlib")}
+
+# Third parties that no fit needs: imported where they are used, with an error that names the package to install.
+OPTIONAL = {"ppi_py": "ppi-python"}
 
 # Exact answers need no JAX, so the one module that samples with it is imported when chains are asked for.
 LAZY_MODULES = {"rat_jax.inference.nuts"}
@@ -140,12 +143,20 @@ def test_only_public_names_of_jax_and_numpyro_are_used(module):
     assert not re.search(r"\b(jax|numpyro)\._src\b", module.read_text(encoding="utf-8"))
 
 
+def packages(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^\w.-]", line)[0] for line in requirements}
+
+
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_every_third_party_import_is_a_declared_dependency(module):
     metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    declared = {re.split(r"[^\w.-]", line)[0] for line in metadata["project"]["dependencies"]}
+    declared = packages(metadata["project"]["dependencies"])
+    optional = packages(metadata["project"]["optional-dependencies"]["benchmarks"])
     for name, line, _ in imports(module):
         top = name.split(".")[0]
+        if top in OPTIONAL:
+            assert OPTIONAL[top] in optional, f"{name_of(module)}:{line} imports {top}, which no extra declares"
+            continue
         known = top in declared | sys.stdlib_module_names | {"rat_jax"}
         assert known, f"{name_of(module)}:{line} imports {top}, which pyproject.toml does not declare"
 
