@@ -24,6 +24,12 @@ SPELLINGS = {
     1: ["1", "1.0", "true", "True", "yes", "YES", "yes\t", 1, 1.0, True, np.float32(1)],
     -1: ["", " ", "NaN", "nan", "none", "NA", "na", None, np.nan, pd.NA],
 }
+GRADES = {
+    0: ["fail", "FAIL", " Fail", "0", "0.0", 0, 0.0, np.int8(0)],
+    1: ["partial", "Partial", "partial\t", "1", "1.0", 1, 1.0, np.float32(1)],
+    2: ["success", "SUCCESS", "sucCess ", "2", "2.0", 2, 2.0, np.int64(2)],
+    -1: SPELLINGS[-1],
+}
 NAMES = ["R", "A", "T", "T_J"]
 
 
@@ -79,6 +85,68 @@ def test_any_mix_of_spellings_gives_the_same_codes_in_a_file(tmp_path, table, da
     labels = read_labels(path)
     assert labels.codes.tolist() == codes.tolist()
     assert [labels.systems[s] for s in labels.system] == list(systems)
+
+
+@settings
+@hypothesis.given(st.lists(st.sampled_from([-1, 0, 1, 2]), max_size=12), st.data())
+def test_any_mix_of_grades_gives_the_same_codes(codes, data):
+    """A word says that R is graded, a 2 that codes are grades; with both in the column nothing is left open."""
+    cells = [data.draw(st.sampled_from(GRADES[code])) for code in codes]
+    labels = read_labels(pd.DataFrame({"R": pd.Series([*cells, "partial", 2], dtype=object)}))
+    assert labels.codes[:, 0].tolist() == [*codes, 1, 2]
+    assert labels.levels == {"R": ("fail", "partial", "success")}
+
+
+@settings
+@hypothesis.given(st.lists(st.sampled_from([0, 1, 2]), max_size=12), st.data())
+def test_a_yes_or_no_among_grades_is_refused_wherever_it_stands(codes, data):
+    cells = [data.draw(st.sampled_from(GRADES[code])) for code in codes]
+    place = data.draw(st.integers(0, len(cells)))
+    word = data.draw(st.sampled_from(["yes", "No", "TRUE", " false", True, False]))
+    cells = [*cells[:place], word, *cells[place:], "partial"]
+    with pytest.raises(LabelError) as caught:
+        read_labels(pd.DataFrame({"R": pd.Series(cells, dtype=object)}))
+    assert f'"R", row {place + 1} has ' in str(caught.value) and str(word).strip() in str(caught.value)
+
+
+@settings
+@hypothesis.given(st.lists(st.tuples(st.sampled_from([-1, 0, 1, 2]), st.integers(0, 6)), min_size=1, max_size=12))
+def test_codes_alone_are_grades_exactly_where_the_rule_says(rows):
+    codes, counts = zip(*rows, strict=True)
+    total = {code: sum(n for c, n in rows if c == code) for code in (0, 1, 2)}
+    hypothesis.assume(total[0] + total[1] + total[2] > 0)
+    table = pd.DataFrame({"R": pd.array([None if c < 0 else c for c in codes], "Int8"), "count": counts})
+    if 2 not in codes:
+        assert read_labels(table).levels == {}
+    elif total[0] and total[1] and total[2] >= 10:
+        assert read_labels(table).levels == {"R": ("fail", "partial", "success")}
+    else:
+        with pytest.raises(LabelError):
+            read_labels(table)
+
+
+@settings
+@hypothesis.given(st.lists(st.sampled_from([-1, 0, 1, 2, 3]), min_size=1, max_size=12), st.data())
+def test_collapsing_is_reading_the_binary_table(codes, data):
+    hypothesis.assume(max(codes) >= 0)
+    words = ("no", "some", "most", "all")
+    values = data.draw(st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4))
+    keys = [data.draw(st.sampled_from([word, word.upper(), k, str(k)])) for k, word in enumerate(words)]
+    table = pd.DataFrame({"R": [None if code < 0 else words[code] for code in codes], "system": "s"})
+    collapsed = read_labels(table, levels={"R": words}).collapse("R", dict(zip(keys, values, strict=True)))
+    binary = read_labels(table.assign(R=[None if code < 0 else values[code] for code in codes]))
+    assert collapsed.codes.tolist() == binary.codes.tolist()
+    assert collapsed.levels == binary.levels and collapsed.sizes == binary.sizes
+    pd.testing.assert_frame_equal(collapsed.counts(), binary.counts())
+    assert collapsed.report.labels == binary.report.labels
+
+
+@settings
+@hypothesis.given(code_tables())
+def test_observed_are_the_labels_that_some_row_has(table):
+    codes, systems = table
+    seen = {name for name, column in zip(NAMES, codes.T, strict=True) if (column >= 0).any()}
+    assert set(read_labels(as_frame(codes, systems)).observed) == seen
 
 
 @settings

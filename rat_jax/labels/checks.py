@@ -13,9 +13,20 @@ import numpy as np
 from .columns import ColumnPlan
 from .encode import LARGEST_TOTAL, EncodedLabel, EncodedText, Finding, cell
 from .read import Column
-from .vocabulary import COUNT_COLUMN, MISSING, MISSING_IN_WORDS, LabelError, Vocabulary, nearest, show
+from .vocabulary import (
+    COUNT_COLUMN,
+    INVALID,
+    MISSING,
+    MISSING_IN_WORDS,
+    RETRIEVAL_LEVELS,
+    LabelError,
+    Vocabulary,
+    levels_advice,
+    nearest,
+    show,
+)
 
-_COUNTED_FROM = "(rows are counted from 1, the header not counted)"
+COUNTED_FROM = "(rows are counted from 1, the header not counted)"
 _MOST_LISTED = 5
 
 
@@ -35,30 +46,35 @@ def refuse_invalid_labels(
     if not bad:
         return
     first = next(iter(bad))
-    found = "; ".join(f"{_column(name, plan)}, {finding}" for name, finding in bad.items())
+    found = "; ".join(f"{column_in_words(name, plan)}, {finding}" for name, finding in bad.items())
     expected = f"expected {vocabularies[first].accepted}, and {MISSING_IN_WORDS}"
     hint = _value_hint(bad[first].value, first, vocabularies[first])
-    raise LabelError(f"{found} {_COUNTED_FROM}: {expected}. {hint}")
+    raise LabelError(f"{found} {COUNTED_FROM}: {expected}. {hint}")
 
 
 def _value_hint(value: object, name: str, vocabulary: Vocabulary) -> str:
+    if vocabulary.reason:
+        return vocabulary.reason
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not vocabulary.levels and 0 < number < 1:
         return "A score becomes a label by a threshold: decide it, and store 0 or 1."
+    if not vocabulary.levels and name.startswith("R") and Vocabulary(RETRIEVAL_LEVELS).code(value) != INVALID:
+        return f"For graded retrieval: {levels_advice(name)}."
     if not vocabulary.levels and number >= 2:
         return f'If {name} has more than two values, pass levels={{"{name}": (its words, lowest first)}}.'
-    return "Correct the cell, or leave it empty if the label is not known."
+    graded = " Graded retrieval says fail, partial or success." if name == "R" and isinstance(value, str) else ""
+    return f"Correct the cell, or leave it empty if the label is not known.{graded * (not vocabulary.levels)}"
 
 
 def refuse_bad_counts(weight: np.ndarray, finding: Finding | None, column: Column, plan: ColumnPlan) -> None:
     """Every count must be a whole number from 0, and all together between 1 and 2**53."""
-    where = _column(COUNT_COLUMN, plan)
+    where = column_in_words(COUNT_COLUMN, plan)
     if finding:
         raise LabelError(
-            f"{where}, {finding} {_COUNTED_FROM}: expected a whole number from 0 to 2**53 in every row, how "
+            f"{where}, {finding} {COUNTED_FROM}: expected a whole number from 0 to 2**53 in every row, how "
             "many identical rows this one stands for."
         )
     # The sum of floats cannot overflow, and is right to far better than the factor of two it has to tell.
@@ -66,7 +82,7 @@ def refuse_bad_counts(weight: np.ndarray, finding: Finding | None, column: Colum
         row = int(np.argmax(weight))
         raise LabelError(
             f"{where} adds up to more than 2**53 rows, too many to count exactly; the largest is "
-            f"{show(cell(column, row))} in row {row + 1} {_COUNTED_FROM}."
+            f"{show(cell(column, row))} in row {row + 1} {COUNTED_FROM}."
         )
     if not weight.any():
         raise LabelError(f"{where} is 0 in every row, so the table stands for no rows at all.")
@@ -78,7 +94,7 @@ def refuse_missing_systems(system: EncodedText, plan: ColumnPlan) -> None:
     if len(rows):
         leave_out = f'columns={{"{plan.sources["system"]}": None}}'
         raise LabelError(
-            f"{_column('system', plan)} is missing in {_row_list(rows)} {_COUNTED_FROM}: name the system of "
+            f"{column_in_words('system', plan)} is missing in {_row_list(rows)} {COUNTED_FROM}: name the system of "
             f"every row, or leave the column out with {leave_out} if all rows are of one system."
         )
 
@@ -103,7 +119,7 @@ def refuse_contradictions(labels: Mapping[str, EncodedLabel], cells: Mapping[str
     first = "" if total <= _MOST_LISTED else "the first are "
     raise LabelError(
         f"{total:,} row{' has' if total == 1 else 's have'} both A=1 and T=1, but a system that abstained "
-        f"gave no answer that could be correct: {first}{listed} {_COUNTED_FROM}. Where A is right, set T to "
+        f"gave no answer that could be correct: {first}{listed} {COUNTED_FROM}. Where A is right, set T to "
         "0 or leave it empty; where T is right, set A to 0."
     )
 
@@ -134,6 +150,7 @@ def in_rows(rows: int) -> str:
     return "1 row" if rows == 1 else f"{rows:,} rows"
 
 
-def _column(name: str, plan: ColumnPlan) -> str:
+def column_in_words(name: str, plan: ColumnPlan) -> str:
+    """A column as messages call it: by the table's own name for it."""
     yours = plan.sources[name]
     return f'Column "{name}"' if yours == name else f'Column "{yours}" (read as {name})'

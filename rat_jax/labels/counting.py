@@ -39,6 +39,17 @@ def count_patterns(
     return _sparse_counts(codes, dims, system, weight)
 
 
+def rows_per_code(
+    variables: Sequence[str], sizes: Sequence[int], patterns: np.ndarray, count: np.ndarray
+) -> dict[str, dict[str, int]]:
+    """Rows per code ("0", "1", ...) and with "missing" of every label, from patterns [P, V] and count [P]."""
+    observed = {}
+    for name, size, codes in zip(variables, sizes, patterns.T, strict=True):
+        totals = np.bincount(codes.astype(np.intp) + 1, weights=count, minlength=size + 1)
+        observed[name] = {str(k): int(totals[k + 1]) for k in range(size)} | {"missing": int(totals[0])}
+    return observed
+
+
 def is_constant(values: np.ndarray) -> bool:
     """Whether an array is one value seen through a stride of zero, as `numpy.broadcast_to` makes it."""
     return values.ndim == 1 and values.strides == (0,)

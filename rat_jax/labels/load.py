@@ -23,10 +23,11 @@ from .checks import (
     refuse_unused_levels,
 )
 from .columns import ColumnPlan, absent_labels, plan_columns
-from .counting import count_patterns, repeated_ids, total_weight
+from .counting import count_patterns, repeated_ids, rows_per_code, total_weight
 from .encode import EncodedLabel, EncodedText, encode_count, encode_label, encode_text, sort_words
 from .read import Column, open_table
-from .report import Coercion, LoadReport
+from .report import Coercion, LoadReport, level_notes
+from .retrieval import encode_retrieval
 from .table import Labels, counts_frame
 from .vocabulary import (
     CORE_LABELS,
@@ -57,13 +58,18 @@ def read_labels(
              `T_J.<name>`, and the optional `id`, `system`, `retriever` and `count` (the row stands for so
              many). Others are ignored.
     columns  other names: {known: yours} or {yours: known}; {name: None} leaves a column out.
-    levels   words of labels with more than two values, lowest first: {"R": ("fail", "partial", "success")}.
-             Such a column may hold the words, in any case, or the codes 0, 1, 2.
+    levels   words of labels with more than two values, lowest first, 2 to 100 of them:
+             {"R": ("poor", "fair", "good", "full")}. Such a column may hold the words, in any case, or the codes
+             0, 1, 2, 3.
 
     A binary label is 0/1, 0.0/1.0, true/false or yes/no in any case and any mix; empty, NaN, None and NA are
-    missing. `labels.report` tells what was read. Raises `LabelError` (a `ValueError`) for everything else: a
-    cell that is no label, a row that both abstains (A=1) and is correct (T=1), a system without any label, a
-    name that looks misspelt.
+    missing. `R`, and no other label, is read as graded retrieval without `levels` where its cells are grades:
+    fail, partial, success in any case (codes 0, 1, 2 may stand among them), or the codes alone where all three
+    occur and at least ten rows have a 2. `labels.report` tells what was read.
+
+    Raises `LabelError` (a `ValueError`) for everything else: a cell that is no label (a yes beside a partial is
+    none), a row that both abstains (A=1) and is correct (T=1), a system without any label, a name that looks
+    misspelt.
 
         >>> import pandas as pd
         >>> table = pd.DataFrame({"R": ["yes", "no", None], "A": [0, 1, 0], "T": [1.0, None, 0.0]})
@@ -72,6 +78,9 @@ def read_labels(
         0    all  <NA>  0     0      1
         1    all     0  1  <NA>      1
         2    all     1  0     1      1
+        >>> labels = read_labels(pd.DataFrame({"R": ["success", "Partial", "fail", 2]}))
+        >>> labels.codes[:, 0].tolist(), labels.levels
+        ([2, 1, 0, 2], {'R': ('fail', 'partial', 'success')})
     """
     vocabularies = read_levels(levels)
     names_meant = _names_in(columns)
@@ -108,10 +117,16 @@ class _Encoded:
 
 
 def _encode(cells: Mapping[str, Column], plan: ColumnPlan, vocabularies: Mapping[str, Vocabulary]) -> _Encoded:
-    spoken = {name: vocabularies.get(name, Vocabulary()) for name in plan.labels}
-    labels = {name: encode_label(cells[name], spoken[name]) for name in plan.labels}
-    refuse_invalid_labels(labels, spoken, plan)
     weight = _weights(cells[COUNT_COLUMN], plan) if COUNT_COLUMN in cells else None
+    labels: dict[str, EncodedLabel] = {}
+    spoken: dict[str, Vocabulary] = {}
+    for name in plan.labels:
+        if name == "R" and name not in vocabularies:
+            labels[name], spoken[name] = encode_retrieval(cells[name], weight, plan)
+        else:
+            spoken[name] = vocabularies.get(name, Vocabulary())
+            labels[name] = encode_label(cells[name], spoken[name])
+    refuse_invalid_labels(labels, spoken, plan)
     texts = {name: encode_text(cells[name]) for name in ("id", "system", "retriever") if name in cells}
     if "system" in texts:
         refuse_missing_systems(texts["system"], plan)
@@ -146,7 +161,7 @@ def _assemble(label: str, plan: ColumnPlan, read: _Encoded, notes: tuple[str, ..
         rows=total_weight(weight),
         table_rows=table_rows,
         systems=_rows_per_system(systems, parts[0], parts[2]),
-        labels=_observed(variables, sizes, parts[1], parts[2]),
+        labels=rows_per_code(variables, sizes, parts[1], parts[2]),
         patterns=patterns,
         coerced=_coercions(read.labels),
         columns={name: yours for name, yours in plan.sources.items() if yours != name},
@@ -155,7 +170,13 @@ def _assemble(label: str, plan: ColumnPlan, read: _Encoded, notes: tuple[str, ..
         unlabelled=int(parts[2][(parts[1] == MISSING).all(axis=1)].sum()),
         repeated_ids=ids,
         repeated_rows=rows_of_ids,
-        notes=(*notes, *plan.notes, *_one_system(plan, texts, ids), *_notes(table_rows, kept, systems)),
+        notes=(
+            *notes,
+            *level_notes(levels),
+            *plan.notes,
+            *_one_system(plan, texts, ids),
+            *_notes(table_rows, kept, systems),
+        ),
     )
     rows = {name: texts[name].rows() if name in texts else None for name in ("id", "retriever")}
     return Labels(
@@ -203,17 +224,6 @@ def _stack(variables: Sequence[str], read: _Encoded, kept: np.ndarray | None, ta
 def _rows_per_system(systems: Sequence[str], system: np.ndarray, count: np.ndarray) -> dict[str, int]:
     totals = np.bincount(system, weights=count, minlength=len(systems))
     return {name: int(total) for name, total in zip(systems, totals, strict=True)}
-
-
-def _observed(
-    variables: Sequence[str], sizes: Sequence[int], patterns: np.ndarray, count: np.ndarray
-) -> dict[str, dict[str, int]]:
-    """Rows per code of every label, from the [P] observed patterns."""
-    observed = {}
-    for name, size, codes in zip(variables, sizes, patterns.T, strict=True):
-        totals = np.bincount(codes.astype(np.intp) + 1, weights=count, minlength=size + 1)
-        observed[name] = {str(k): int(totals[k + 1]) for k in range(size)} | {"missing": int(totals[0])}
-    return observed
 
 
 def _coercions(labels: Mapping[str, EncodedLabel]) -> tuple[Coercion, ...]:

@@ -7,7 +7,7 @@ plain data for JSON.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,6 +151,23 @@ class LoadReport:
         )
         notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences())
         return f"{head}{tables}<ul>{notes}</ul>"
+
+
+def level_notes(levels: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """What the codes of labels with words mean, one sentence for each label."""
+    return tuple(level_note(name, words) for name, words in levels.items())
+
+
+def level_note(name: str, words: Sequence[str]) -> str:
+    """What the codes of a label with these words [K] mean.
+
+    >>> level_note("R", ("fail", "partial", "success"))
+    'R is read as graded retrieval: 0 fail, 1 partial, 2 success; fit it with model graded.'
+    """
+    codes = ", ".join(f"{code} {word}" for code, word in enumerate(words))
+    if name == "R" and len(words) > 2:
+        return f"R is read as graded retrieval: {codes}; fit it with model graded."
+    return f"{name} has {len(words)} values: {codes}."
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, object]]:

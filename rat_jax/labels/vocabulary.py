@@ -29,6 +29,7 @@ INVALID = -2
 MISSING_WORDS = frozenset({"", "na", "nan", "none", "<na>"})  # the last is how pandas prints NA
 BINARY_WORDS = {"0": 0, "0.0": 0, "false": 0, "no": 0, "1": 1, "1.0": 1, "true": 1, "yes": 1}
 MISSING_IN_WORDS = "empty, NaN, None or NA for a missing label"
+RETRIEVAL_LEVELS = ("fail", "partial", "success")
 BINARY_IN_WORDS = "0/1, 0.0/1.0, true/false or yes/no in any case"
 
 _NAMED_JUDGE = re.compile(r"[RT]_J\.\S(.*\S)?", re.DOTALL)
@@ -89,10 +90,12 @@ def closest(name: str, candidates: Iterable[str]) -> str | None:
 class Vocabulary:
     """How the cells of one label column are read.
 
-    `levels` holds the words of codes 0..K-1, or is empty for an ordinary binary label.
+    `levels` holds the words of codes 0..K-1, or is empty for an ordinary binary label. `reason` is a sentence for
+    messages where the cells themselves, and not the user, asked to be read so.
     """
 
     levels: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def size(self) -> int:
@@ -167,9 +170,47 @@ def _vocabulary(name: str, words: Sequence[str]) -> Vocabulary:
         raise LabelError(f'levels= of "{name}" must be a sequence of words, lowest level first; got {words!r}.')
     lowered = [word.strip().lower() for word in words]
     reserved = [word for word in lowered if word in MISSING_WORDS or re.fullmatch(r"[\d.]+", word)]
+    absent = [word for word in reserved if word in MISSING_WORDS]
+    hint = f' "{absent[0]}" would be read as missing: use another word.' if absent else ""
     if len(lowered) < 2 or len(set(lowered)) < len(lowered) or len(lowered) > 100 or reserved:
         raise LabelError(
             f'levels= of "{name}" must be 2 to 100 words that differ in more than case and are neither '
-            f"numbers nor words for a missing label; got {tuple(words)!r}."
+            f"numbers nor words for a missing label; got {tuple(words)!r}.{hint}"
         )
     return Vocabulary(tuple(words))
+
+
+def levels_advice(name: str) -> str:
+    """How to say that a label holds the grades of retrieval, in Python and on the command line."""
+    option = f"{name}={','.join(RETRIEVAL_LEVELS)}"
+    option = option if re.fullmatch(r"[\w.=,-]+", option) else f'"{option}"'
+    words = ", ".join(f'"{word}"' for word in RETRIEVAL_LEVELS)
+    return f'levels={{"{name}": ({words})}} or on the command line --levels {option}'
+
+
+def read_collapse(name: str, levels: Sequence[str], mapping: Mapping[str | int, int]) -> tuple[int, ...]:
+    """The 0 or 1 that `mapping` gives to each of the levels [K] of label `name`; every level needs one."""
+    if not isinstance(mapping, Mapping):
+        raise LabelError(
+            f'collapse takes the 0 or 1 of every level of {name}, such as {{"{levels[0]}": 0, ...}}; got {mapping!r}.'
+        )
+    known, found = Vocabulary(tuple(levels)), {}
+    for key, value in mapping.items():
+        code = known.code(key)
+        if code < 0:
+            raise LabelError(
+                f"collapse maps {show(key)}, which is no level of {name}; expected {known.accepted}."
+                f"{nearest(str(key), levels)}"
+            )
+        if not isinstance(value, (numbers.Real, np.bool_)) or value not in (0, 1):
+            raise LabelError(f"collapse maps {show(key)} of {name} to {show(value)}; expected 0 or 1.")
+        if found.setdefault(code, int(value)) != value:
+            raise LabelError(f'collapse maps level "{levels[code]}" of {name} to both 0 and 1; keep one of them.')
+    unmapped = [word for code, word in enumerate(levels) if code not in found]
+    if unmapped:
+        listed = ", ".join(f'"{word}"' for word in unmapped)
+        raise LabelError(
+            f"collapse of {name} needs a 0 or 1 for every level, and has none for {listed}: add "
+            f'"{unmapped[0]}": 0 or "{unmapped[0]}": 1.'
+        )
+    return tuple(found[code] for code in range(len(levels)))
