@@ -32,12 +32,16 @@ PATHS = tuple(
 
 @dataclass(frozen=True)
 class Verdicts:
-    """A table of one judge: P(its labels | row), the row depending on the state."""
+    """A table of one judge: P(its labels | row), the row depending on the state.
+
+    names: what P(1 | row) of a single label is called, where that is a quantity of its own.
+    """
 
     name: str
     columns: tuple[str, ...]
     row: np.ndarray  # of each state [6]
     known: np.ndarray | None = None  # [rows, outcomes] where the rates are given
+    names: tuple[str, ...] = ()
 
     @property
     def outcomes(self) -> list[tuple[int, ...]]:
@@ -87,13 +91,17 @@ def verdict_tables(
             continue
         for column in own:
             truth, letter = (R, "R") if column[0] == "R" else (T, "T")
-            row, known = truth, None
+            row, known, names = truth, None, ()
             if structure == "by_abstention":
                 row = 2 * R + A if letter == "R" else np.where(T == 1, 2, A)
+                names = [
+                    f"{kind}_{letter}_{case}{suffix}" for kind in ("fpr", "tpr") for case in ("answered", "abstained")
+                ]
+                names = names if letter == "R" else [*names[:2], ""]  # tpr_T is among the rates already
             elif structure == "fixed":
                 yes = np.array([(rates or {})[f"{kind}_{letter}{suffix}"] for kind in ("fpr", "tpr")])
                 known = np.stack([1 - yes, yes], axis=1)
-            tables.append(Verdicts(column, (column,), row, known))
+            tables.append(Verdicts(column, (column,), row, known, tuple(names)))
     return tuple(tables)
 
 
@@ -151,12 +159,14 @@ class _Entries:
             for *labels, count in rows:
                 found[s, *labels] = found.get((s, *labels), 0) + int(count or 0)
         keys = [key for key, count in found.items() if count]
+        if missing := set(range(len(systems))) - {key[0] for key in keys}:
+            raise ValueError(f"every system needs a row: systems number {sorted(missing)} have none")
         self.tables = tables
         self.num_systems = len(systems)
         self.system = np.array([key[0] for key in keys], dtype=int)
         self.counts = np.array([found[key] for key in keys], dtype=np.int64)
         self.is_state = np.array([[agrees(key[1:4], s) for s in STATES] for key in keys], dtype=float).reshape(-1, 6)
-        self.of_system = np.equal(self.system[:, None], np.arange(self.num_systems)).astype(float)  # [E, S]
+        self.first = np.searchsorted(self.system, np.arange(self.num_systems))  # entry of each system
         positions = [[3 + list(columns).index(c) for c in t.columns] for t in tables]
         self.allowed = [  # per table [E, outcomes]
             np.array([[agrees([key[1 + i] for i in at], o) for o in t.outcomes] for key in keys], dtype=float)
@@ -179,22 +189,23 @@ class _Entries:
                 by_state = self._per_entry(rate, self.open)[:, :, table.row]  # [C, E, 6, outcomes]
                 share = share * (by_state * allowed[self.open, None]).sum(axis=3)
             states[:, self.open] = _multinomial(rng, self.counts[self.open], share)
-        total = np.einsum("ces,ek->cks", states, self.of_system)
-        return total, [self._verdicts(rng, k, states, rates[k]) for k in range(len(self.tables))]
+        return self._by_system(states), [self._verdicts(rng, k, states, rates[k]) for k in range(len(self.tables))]
 
     def _verdicts(self, rng, k: int, states: np.ndarray, rate: np.ndarray) -> np.ndarray:
         table, allowed = self.tables[k], self.allowed[k]
         rows = states @ np.eye(table.shape[0])[table.row]  # [C, E, rows]
         number = allowed.sum(axis=1)
         # A judge's silence says nothing of it: such rows are left out.
-        settled = np.where(number[:, None] == 1, allowed, 0.0)
-        counts = np.einsum("cer,eo,ek->ckro", rows, settled, self.of_system, optimize=True)
+        counts = rows[..., None] * np.where(number[:, None] == 1, allowed, 0.0)[:, None]  # [C, E, rows, outcomes]
         half = (number > 1) & (number < len(table.outcomes))
         if half.any() and table.known is None:
             share = self._per_entry(rate, half) * allowed[half, None]
-            split = _multinomial(rng, rows[:, half].astype(np.int64), share)
-            counts = counts + np.einsum("cero,ek->ckro", split, self.of_system[half], optimize=True)
-        return counts
+            counts[:, half] = _multinomial(rng, rows[:, half].astype(np.int64), share)
+        return self._by_system(counts)
+
+    def _by_system(self, counts: np.ndarray) -> np.ndarray:
+        """Sums over each system's entries, [C, E, ...] -> [C, S, ...]."""
+        return np.add.reduceat(counts, self.first, axis=1)
 
     def _per_entry(self, rate: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Rates [C, S or 1, rows, outcomes] for chosen entries [C, E, rows, outcomes]."""
@@ -249,7 +260,10 @@ def state_probabilities(thetas: np.ndarray) -> np.ndarray:
 
 
 def quantities(parameters: Parameters) -> dict[str, np.ndarray]:
-    """Every quantity by name, [S, C, D] or, for each judge's table over (state, verdict), [S, C, D, 6, 2 or 4]."""
+    """Every quantity by name, [S, C, D] or, for a judge's table over (state, verdict), [S, C, D, 6, 4].
+
+    A judge of one label has P(1 | state), [S, C, D, 6].
+    """
     states = state_probabilities(parameters.thetas)
     found = {name: parameters.thetas[..., i] for i, name in enumerate(THETAS)}
     found |= {f"p_{label}": states @ is_one for label, is_one in zip("RATG", (R, A, T, G), strict=True)}
@@ -262,7 +276,8 @@ def quantities(parameters: Parameters) -> dict[str, np.ndarray]:
             for k, column in enumerate(table.columns):
                 yes = by_state[..., [outcome[k] == 1 for outcome in table.outcomes]].sum(axis=-1)
                 found |= _rates(column, states, yes)
-        found["judge" + suffix] = joint
+            found |= {name: parameters.rates[table.name][..., i, 1] for i, name in enumerate(table.names) if name}
+        found["judge" + suffix] = joint if joint.shape[-1] > 2 else joint[..., 1]
     return found
 
 
