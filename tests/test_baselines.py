@@ -284,9 +284,17 @@ def test_a_wrong_name_is_refused(options, message):
         rat.baselines(table(LOPSIDED), **options)
 
 
-def test_a_fit_will_do():
-    labels = rat.read_labels(table(LOPSIDED))
-    pd.testing.assert_frame_equal(rat.baselines(rat.fit(labels)), rat.baselines(labels))
+def test_a_fit_adds_its_own_posterior_and_changes_nothing_else():
+    labels = rat.read_labels(pd.concat([table(LOPSIDED, system="a", A=0), table({(None, 1): 9}, system="b", A=0)]))
+    fit = rat.fit(labels)
+    result = rat.baselines(fit)
+    pd.testing.assert_frame_equal(result.drop("posterior", level="method"), rat.baselines(labels))
+    own, summary = result.loc[("a", "posterior")], fit.summary().loc[("a", "p_T")]
+    assert [own["estimate"], own["low"], own["high"]] == summary[["mean", "q2.5", "q97.5"]].tolist()
+    silent = result.loc[("b", "posterior")]
+    assert silent["estimate"] is pd.NA and silent["note"] == "the labels do not inform p_T"
+    with pytest.raises(ValueError, match="unknown method 'posterior'"):
+        rat.baselines(labels, methods=["posterior"])
 
 
 def test_without_ppi_python_the_error_names_it_and_the_way_around(monkeypatch):

@@ -1,7 +1,7 @@
 """The rates people compute today from few human labels and many verdicts of a judge.
 
-A label table comes in; for each system the judge's own rate, the rate of the human labels alone, the Rogan-Gladen
-correction and PPI++ go out, side by side. They are here to be compared with a fit, with every failure said in words.
+A label table or a fit comes in; for each system the judge's own rate, the rate of the human labels alone, the
+Rogan-Gladen correction and PPI++ go out, the fit's posterior beside them, with every failure said in words.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rat_jax.labels import Labels, read_labels
 from rat_jax.naming import checked
 
 METHODS = ("naive", "complete_case", "rogan_gladen", "ppi")
+POSTERIOR = "posterior"
 LABELS = ("R", "T")
 Z = 1.959963984540054
 """The 97.5 % point of the normal distribution: intervals are two-sided at 95 %."""
@@ -39,7 +40,7 @@ def baselines(
     judge: str | None = None,
     *,
     judge_shared: bool = False,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """P(label = 1) of every system by the usual methods, one row per (system, method).
 
@@ -48,7 +49,7 @@ def baselines(
     judge: whose verdicts: a name ("gpt4") or a column ("T_J.gpt4"). By default the unnamed judge (`T_J`), or the
         only one there is.
     judge_shared: Rogan-Gladen takes the judge's error rates from the rows of all systems instead of a system's own.
-    methods: some of these four, in this order by default:
+    methods: some of these; by default all, the last only where a fit is given:
 
     - `naive`: the mean of the judge's verdicts, Wilson interval. Takes the judge for the truth.
     - `complete_case`: the mean of the human labels, Wilson interval. Ignores every other row.
@@ -56,12 +57,13 @@ def baselines(
       with both labels; interval by the delta method. May leave [0, 1]; has no value where tpr = fpr.
     - `ppi`: PPI++ for a mean, by the package `ppi-python` (module `ppi_py`): rows with both labels correct the rate of
       the rows with a verdict alone. Rows with a human label and no verdict are not used. May leave [0, 1].
+    - `posterior`: the fit's own `p_T` or `p_R`, mean and equal-tailed interval; no value where not informed.
 
     Returns a DataFrame indexed by (system, method): `estimate`, `low`, `high` (Float64, `<NA>` where the method has
     no answer), `rows_human`, `rows_judge`, `rows_both` (rows with the label, with a verdict, with both; they overlap),
     and `note`: why there is no answer, or what is wrong with the one given; else empty.
 
-    All four take rows with a human label for a fair sample of all rows, and none uses the other labels.
+    The first four take rows with a human label for a fair sample of all rows, and none uses the other labels.
 
     Raises ValueError for an unknown label, judge or method and for a label with levels; ImportError where "ppi" is
     asked for and `ppi-python` is not installed.
@@ -82,16 +84,23 @@ def baselines(
     rogan_gladen      0.607  0.503  0.711
     ppi               0.552  0.468  0.637
     """
-    chosen = [checked(method, METHODS, "method") for method in methods]
     checked(label, LABELS, "label")
+    fit = labels if isinstance(labels, Posterior) else None
+    known = METHODS if fit is None else (*METHODS, POSTERIOR)
+    chosen = [checked(method, known, "method") for method in (known if methods is None else methods)]
     counts = _counts(labels, label)
     column = _judge_column(counts, label, judge)
     tables = {str(s): _cells(own, label, column) for s, own in counts.groupby("system", sort=True)}
     everyone = np.sum(list(tables.values()), axis=0)
+    estimators = dict(_ESTIMATORS)
+    if fit is not None:
+        estimators[POSTERIOR] = lambda system, _cells, _others: _posterior(fit, system, f"p_{label}")
     rows = []
     for system, cells in tables.items():
         others = everyone - cells if judge_shared else np.zeros_like(cells)
-        rows += [_row(system, method, cells, others) for method in chosen]
+        for method in chosen:
+            result = estimators[method](system, cells, others)
+            rows.append({"system": system, "method": method} | _columns(result, cells))
     kinds = {name: "Float64" for name in ("estimate", "low", "high")}
     return pd.DataFrame(rows).set_index(["system", "method"]).astype(kinds)
 
@@ -153,14 +162,13 @@ def _places(own: pd.DataFrame, name: str) -> np.ndarray:
     return own[name].fillna(-1).to_numpy(np.int64) + 1 if name in own else np.zeros(len(own), dtype=np.int64)
 
 
-def _row(system: str, method: str, cells: np.ndarray, others: np.ndarray) -> dict[str, Any]:
-    result = _rogan_gladen(cells, others) if method == "rogan_gladen" else _ESTIMATORS[method](cells)
+def _columns(result: Estimate, cells: np.ndarray) -> dict[str, Any]:
     rows = {
         "rows_human": int(cells[NO:].sum()),
         "rows_judge": int(cells[:, NO:].sum()),
         "rows_both": int(cells[NO:, NO:].sum()),
     }
-    return {"system": system, "method": method} | result._asdict() | rows | {"note": result.note}
+    return result._asdict() | rows | {"note": result.note}
 
 
 # ----------------------------------------------------------------------------------------------- the methods
@@ -230,6 +238,14 @@ def _ppi(cells: np.ndarray) -> Estimate:
     return _finished(np.squeeze(estimate), np.squeeze(low), np.squeeze(high), alike)
 
 
+def _posterior(fit: Posterior, system: str, quantity: str) -> Estimate:
+    if not fit.diagnostics.informed[system, quantity]:
+        return _nothing(f"the labels do not inform {quantity}")
+    row = fit.summary().loc[(system, quantity)]
+    trouble = "" if fit.diagnostics.ok else "the sampling cannot be trusted"
+    return Estimate(float(row["mean"]), float(row["q2.5"]), float(row["q97.5"]), trouble)
+
+
 def _ppi_package() -> Any:
     """`ppi_py`, imported when asked for: it brings numba and scikit-learn along."""
     try:
@@ -242,10 +258,12 @@ def _ppi_package() -> Any:
     return ppi_py
 
 
-_ESTIMATORS: dict[str, Callable[[np.ndarray], Estimate]] = {
-    "naive": _naive,
-    "complete_case": _complete_case,
-    "ppi": _ppi,
+# What each needs: the system's name, its cells, and the cells of the other systems that lend it the judge's error rates.
+_ESTIMATORS: dict[str, Callable[[str, np.ndarray, np.ndarray], Estimate]] = {
+    "naive": lambda _system, cells, _others: _naive(cells),
+    "complete_case": lambda _system, cells, _others: _complete_case(cells),
+    "rogan_gladen": lambda _system, cells, others: _rogan_gladen(cells, others),
+    "ppi": lambda _system, cells, _others: _ppi(cells),
 }
 
 
