@@ -258,7 +258,7 @@ def _ppi_package() -> Any:
     return ppi_py
 
 
-# What each needs: the system's name, its cells, and the cells of the other systems that lend it the judge's error rates.
+# Each takes the system's name, its cells, and those of the other systems that lend it the judge's error rates.
 _ESTIMATORS: dict[str, Callable[[str, np.ndarray, np.ndarray], Estimate]] = {
     "naive": lambda _system, cells, _others: _naive(cells),
     "complete_case": lambda _system, cells, _others: _complete_case(cells),
