@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rat_jax.model.program import counted, rowwise
     from rat_jax.model.rat import RAT
     from rat_jax.report.calibration_plot import plot_calibration
+    from rat_jax.report.estimates_plot import plot_estimates
     from rat_jax.report.plots import plot_forest, plot_systems
     from rat_jax.report.sensitivity_plot import plot_sensitivity
     from rat_jax.studies.agreement import Agreement, agreement
@@ -49,6 +50,7 @@ _HOMES = {
     "rat_jax.studies.compare": ("compare",),
     "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
+    "rat_jax.report.estimates_plot": ("plot_estimates",),
     "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
     "rat_jax.report.plots": ("plot_forest", "plot_systems"),
 }
@@ -86,6 +88,7 @@ __all__ = [
     "impute_draws",
     "load",
     "plot_calibration",
+    "plot_estimates",
     "plot_forest",
     "plot_sensitivity",
     "plot_systems",

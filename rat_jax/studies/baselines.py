@@ -168,7 +168,9 @@ def _columns(result: Estimate, cells: np.ndarray) -> dict[str, Any]:
         "rows_judge": int(cells[:, NO:].sum()),
         "rows_both": int(cells[NO:, NO:].sum()),
     }
-    return result._asdict() | rows | {"note": result.note}
+    found = result._asdict()
+    note = found.pop("note")
+    return found | rows | {"note": note}
 
 
 # ----------------------------------------------------------------------------------------------- the methods
