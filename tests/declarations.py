@@ -1,63 +1,32 @@
-"""Networks that tests run the machine on: RAT, and two that it must take without a change."""
+"""Networks that tests run the machine on: every member of the model family."""
 
-from rat_jax.model.network import Network, Probability, Table, Variable
+from rat_jax.model.graded import graded_network
+from rat_jax.model.judge import judge_network
 from rat_jax.model.rat import RAT
 
-NEVER_CORRECT_ABSTENTION = ((("A", 1), ("T", 1)),)
+RATES = {"tpr_R": 0.8, "fpr_R": 0.3, "tpr_T": 0.9, "fpr_T": 0.45}
 
-GRADED = Network(
-    name="graded",
-    variables=(Variable("R", ("fail", "partial", "success")), Variable("A"), Variable("T")),
-    tables=(
-        Table("theta_R", ("R",), outcome_dim="retrieval"),
-        Table("theta_A", ("A",), parents=("R",), row_dim="retrieval"),
-        Table("theta_T", ("T",), parents=("R", "A"), row_dim="retrieval"),
-    ),
-    impossible=NEVER_CORRECT_ABSTENTION,
-    probabilities=(
-        Probability("p_R", (("R", 2),)),
-        Probability("p_A", (("A", 1),)),
-        Probability("p_T", (("T", 1),)),
-    ),
-    policy_events=((("R", 0), ("A", 1)), (("R", 1), ("A", 1)), (("R", 2), ("A", 0), ("T", 1))),
-)
+GRADED = graded_network()
+JUDGE = judge_network(["R_J", "T_J"])
+FACTORIZED_JUDGES = judge_network(["R_J", "T_J", "T_J.second"], "factorized")
+BY_ABSTENTION = judge_network(["R_J", "T_J"], "by_abstention")
+FIXED = judge_network(["R_J", "T_J"], "fixed", rates=RATES)
+TWO_JUDGES = judge_network(["T_J", "R_J.second", "T_J.second"])
+SHARED = judge_network(["R_J", "T_J"], "factorized", shared=True)
 
-JUDGE = Network(
-    name="judge",
-    variables=(*RAT.variables, Variable("R_J"), Variable("T_J")),
-    tables=(
-        *RAT.tables,
-        Table(
-            "judge",
-            ("R_J", "T_J"),
-            parents=("R", "A", "T"),
-            row_dim="state",
-            outcome_dim="verdict",
-            measures=True,
-        ),
-    ),
-    impossible=NEVER_CORRECT_ABSTENTION,
-    probabilities=(
-        *RAT.probabilities,
-        Probability("p_RJ", (("R_J", 1),)),
-        Probability("tpr_R", (("R_J", 1),), given=(("R", 1),)),
-        Probability("fpr_T", (("T_J", 1),), given=(("T", 0),)),
-    ),
-    policy_events=RAT.policy_events,
-)
+IDS = {
+    "rat": RAT,
+    "graded": GRADED,
+    "judge": JUDGE,
+    "factorized": FACTORIZED_JUDGES,
+    "by_abstention": BY_ABSTENTION,
+    "fixed": FIXED,
+    "two_judges": TWO_JUDGES,
+    "shared": SHARED,
+}
+ALL = tuple(IDS.values())
 
-FACTORIZED_JUDGES = Network(
-    name="factorized",
-    variables=(*RAT.variables, Variable("R_J"), Variable("T_J"), Variable("T_J.second")),
-    tables=(
-        *RAT.tables,
-        Table("judge_R", ("R_J",), parents=("R",), measures=True),
-        Table("judge_T", ("T_J",), parents=("T", "A"), measures=True),
-        Table("judge_T_second", ("T_J.second",), parents=("T",), measures=True),
-    ),
-    impossible=NEVER_CORRECT_ABSTENTION,
-    probabilities=RAT.probabilities,
-    policy_events=RAT.policy_events,
-)
 
-ALL = (RAT, GRADED, JUDGE, FACTORIZED_JUDGES)
+def name_of(network) -> str:
+    """Which of these a network is."""
+    return next(name for name, known in IDS.items() if known is network)

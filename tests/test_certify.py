@@ -198,8 +198,8 @@ def test_nuts_is_certified_on_two_hundred_random_tables():
 
 @pytest.mark.parametrize(("factor", "ok"), [(1.0, True), (0.9, False)])
 def test_the_draws_of_an_exact_fit_are_held_against_its_own_moments(exact, factor, ok, monkeypatch):
-    def other_engine(network, table, prior, policy, seed, settings, progress):
-        return run_exact(network, table, prior, policy, seed, Settings(1, 4000, 1), progress)
+    def other_engine(problem, seed, settings, progress):
+        return run_exact(problem, seed, Settings(1, 4000, 1), progress)
 
     monkeypatch.setattr("rat_jax.studies.certify.run_nuts", other_engine)
     names = [p.name for p in exact.network.parameters]

@@ -1,13 +1,17 @@
 """The network machine: states, cells, patterns and quantities follow from the declaration."""
 
 import itertools
+import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from declarations import ALL, FACTORIZED_JUDGES, GRADED, JUDGE
+from declarations import ALL, FACTORIZED_JUDGES, FIXED, GRADED, JUDGE, RATES, name_of
 
-from rat_jax.model.network import Network, Policy, Probability, Table, Variable
+from rat_jax.model.declaration import Policy, Probability, Table, Variable
+from rat_jax.model.judge import judge_network
+from rat_jax.model.models import declare, network_of
+from rat_jax.model.network import Network
 from rat_jax.model.patterns import all_patterns, allowed_states, count_table
 from rat_jax.model.priors import Priors, concentrations, describe
 from rat_jax.model.quantities import (
@@ -19,7 +23,7 @@ from rat_jax.model.quantities import (
 )
 from rat_jax.model.rat import RAT
 
-by_name = pytest.mark.parametrize("network", ALL, ids=lambda n: n.name)
+by_name = pytest.mark.parametrize("network", ALL, ids=name_of)
 
 
 def random_cells(network, seed=0, size=()):
@@ -29,7 +33,7 @@ def random_cells(network, seed=0, size=()):
     for layout in network.layouts:
         rows = rng.dirichlet(np.ones(len(layout.outcomes)), size=(*size, len(layout.rows)))
         parts.append(rows.reshape(*size, -1))
-    return np.concatenate(parts, axis=-1)
+    return np.where(network.is_known, np.exp(network.known_cells), np.concatenate(parts, axis=-1))
 
 
 def joint_by_hand(cells):
@@ -87,7 +91,7 @@ def test_parameters_and_cells_are_two_ways_to_write_the_same(network):
 def test_rat_quantities_match_their_formulas():
     cells = random_cells(RAT, seed=3)
     joint = joint_by_hand(cells)
-    values = evaluate(RAT, RAT.policy, cells)
+    values = evaluate(RAT, RAT.policies, cells)
     assert values["p_A"] == pytest.approx(sum(p for (_, a, _), p in joint.items() if a))
     assert values["p_T"] == pytest.approx(joint[0, 0, 1] + joint[1, 0, 1])
     assert values["p_G"] == pytest.approx(joint[0, 1, 0] + joint[1, 0, 1])
@@ -106,10 +110,73 @@ def test_judge_quantities_match_enumeration_over_all_24_outcomes():
     tpr = sum(p for o, p in joint.items() if o[0] == 1 and o[3] == 1) / total
     wrong = sum(p for o, p in joint.items() if o[2] == 0)
     fpr = sum(p for o, p in joint.items() if o[2] == 0 and o[4] == 1) / wrong
-    values = evaluate(JUDGE, JUDGE.policy, cells)
+    values = evaluate(JUDGE, JUDGE.policies, cells)
     assert values["tpr_R"] == pytest.approx(tpr)
     assert values["fpr_T"] == pytest.approx(fpr)
     assert values["p_RJ"] == pytest.approx(sum(p for o, p in joint.items() if o[3] == 1))
+
+
+def test_graded_policies_are_the_states_written_out():
+    strict = {"010", "110", "201"}
+    lenient = strict | {"101"}
+    names = ["".join(map(str, s)) for s in GRADED.states]
+    for quantity, kept in {"p_G": strict, "p_G_strict": strict, "p_G_lenient": lenient}.items():
+        assert {n for n, w in zip(names, GRADED.policies[quantity].weights, strict=True) if w} == kept
+    assert set(GRADED.policies) == {"p_G", "p_G_strict", "p_G_lenient"}
+
+
+def test_known_rates_are_constants_and_not_parameters():
+    assert [p.name for p in FIXED.parameters] == [p.name for p in RAT.parameters]
+    values = evaluate(FIXED, FIXED.policies, random_cells(FIXED, size=(3,)))
+    for name, rate in RATES.items():
+        assert values[name] == pytest.approx([rate] * 3, rel=1e-14)
+    assert values["youden_R"] == pytest.approx([0.5] * 3)
+    assert values["judge"].shape == (3, 6, 4)
+    assert values["judge"].sum(-1) == pytest.approx(np.ones((3, 6)))
+    assert values["judge"][0, 4, 3] == pytest.approx(0.8 * 0.9)  # R=1 A=0 T=1 judged R_J=1 T_J=1
+
+
+@pytest.mark.parametrize("structure", ["joint", "factorized", "by_abstention"])
+def test_every_error_structure_has_the_same_quantities(structure):
+    names = set(judge_network(["R_J", "T_J"], structure).quantity_names)
+    rates = {f"{kind}_{label}" for kind in ("tpr", "fpr", "youden") for label in "RT"}
+    assert names >= rates | {"p_RJ", "p_TJ", "judge", "p_G", *(p.name for p in RAT.parameters)}
+
+
+def test_quantities_of_named_judges_end_with_their_name():
+    names = judge_network(["T_J", "R_J.gpt4", "T_J.gpt4"]).quantity_names
+    assert {"tpr_T", "judge", "tpr_R.gpt4", "fpr_T.gpt4", "p_RJ.gpt4", "youden_T.gpt4", "judge.gpt4"} <= set(names)
+    assert "tpr_R" not in names  # the unnamed judge says nothing about R
+
+
+@pytest.mark.parametrize(
+    ("structure", "rates", "message"),
+    [
+        ("jiont", None, "did you mean 'joint'"),
+        ("fixed", None, "tpr_R.*missing|fpr_R is missing"),
+        ("fixed", {**RATES, "tpr_T": 1.0}, "tpr_T strictly between 0 and 1, found 1.0"),
+        ("fixed", {**RATES, "tpr_t": 0.3}, "did you mean 'tpr_T'"),
+        ("fixed", {**RATES, "tpr_T": float("nan")}, "found nan"),
+        ("joint", RATES, "only judge_structure='fixed' takes known rates"),
+    ],
+)
+def test_bad_judges_are_named(structure, rates, message):
+    with pytest.raises(ValueError, match=message):
+        judge_network(["R_J", "T_J"], structure, rates=rates)
+
+
+def test_declarations_make_the_same_network_again_and_name_what_does_not_fit():
+    facts = declare(
+        "judge", variables=["R", "A", "T", "R_J", "T_J"], observed=["R", "T_J"], judge_structure="factorized"
+    )
+    assert facts["readings"] == ["T_J"]  # a judge's empty column is left out
+    assert network_of(json.loads(json.dumps(facts))) is network_of(facts)
+    with pytest.raises(ValueError, match="model 'judge' needs a judge's column"):
+        network_of(declare("judge", variables=["R", "A", "T"]))
+    with pytest.raises(ValueError, match="only model 'judge' has it, found model 'rat'"):
+        declare("rat", judge_shared=True)
+    with pytest.raises(ValueError, match="here it has the levels fail, partial, success: use model='graded'"):
+        declare("rat", variables=["R", "A", "T"], levels={"R": ("fail", "partial", "success")})
 
 
 def test_a_policy_weighs_states_between_zero_and_one():

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from declarations import JUDGE
+from declarations import BY_ABSTENTION, FIXED, JUDGE, SHARED, name_of
 from numpyro.contrib.funsor import enum
 from numpyro.infer.util import log_density as program_log_density
 from numpyro.infer.util import potential_energy, unconstrain_fn
@@ -14,12 +14,14 @@ from test_network import by_name, random_cells
 
 from rat_jax.model.density import (
     expected_counts,
+    gather_logits,
     log_cells_from_logits,
     log_density,
     log_pattern_probabilities,
     logits_from_cells,
+    spread_logits,
 )
-from rat_jax.model.patterns import Evidence, all_patterns, allowed_readings, allowed_states
+from rat_jax.model.patterns import Evidence, all_patterns, allowed_states, seen_readings
 from rat_jax.model.program import counted, rowwise
 from rat_jax.model.quantities import parameters_from_cells
 from rat_jax.model.rat import RAT
@@ -33,7 +35,7 @@ def patterns_of(network, limit=40, seed=0):
 
 
 def evidence_for(network, patterns, counts):
-    return Evidence(allowed_states(network, patterns), allowed_readings(network, patterns), np.asarray(counts, float))
+    return Evidence(allowed_states(network, patterns), seen_readings(network, patterns), np.asarray(counts, float))
 
 
 def brute_force(network, cells, pattern):
@@ -67,7 +69,7 @@ def test_pattern_probabilities_equal_enumeration(network):
         assert np.exp(log_p) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("network", (RAT, JUDGE), ids=lambda n: n.name)
+@pytest.mark.parametrize("network", (RAT, JUDGE, BY_ABSTENTION, FIXED), ids=name_of)
 def test_rowwise_and_counted_have_the_same_density_and_gradient(network):
     """Rows repeated `count` times against counts: this is also where weighting before summing would show."""
     rng = np.random.default_rng(4)
@@ -101,7 +103,8 @@ def test_engines_sample_the_density_of_the_program(network):
     with jax.enable_x64(True):
         concentration = jnp.asarray(rng.uniform(0.5, 4, network.num_cells))
         matrix = np.concatenate([np.arange(lay.size).reshape(len(lay.rows), -1)[:, 1:].ravel() + lay.offset
-                                 for lay in network.layouts])  # fmt: skip
+                                 for lay, table in zip(network.layouts, network.tables, strict=True)
+                                 if not table.known])  # fmt: skip
 
         @jax.jit
         def gap(logits):
@@ -114,6 +117,39 @@ def test_engines_sample_the_density_of_the_program(network):
         starts = [logits_from_cells(network, np.log(random_cells(network, seed))) for seed in range(3)]
         gaps = [float(gap(jnp.asarray(u))) for u in starts]
     assert gaps == pytest.approx([gaps[0]] * 3, abs=1e-7)
+
+
+def test_systems_that_share_a_table_have_the_density_of_the_program_row_by_row():
+    """Two systems, one judge: `rowwise` with a system axis, `counted` with counts per system, the engines' density."""
+    rng = np.random.default_rng(8)
+    patterns = patterns_of(SHARED, limit=6)
+    counts = rng.integers(0, 4, (2, len(patterns)))
+    rows = np.concatenate([np.repeat(patterns, c, axis=0) for c in counts])
+    system = np.repeat([0, 1], counts.sum(axis=1))
+    concentration = rng.uniform(0.5, 4, SHARED.num_cells)
+    with jax.enable_x64(True):
+        evidence = evidence_for(SHARED, patterns, counts)
+        prior = jnp.asarray(concentration)
+        by_counts = lambda z: -potential_energy(counted, (evidence, prior, SHARED), {}, z)  # noqa: E731
+        enumerated = enum(rowwise, first_available_dim=-2)
+        row_args = rows, prior, SHARED, system, 2
+        by_rows = lambda z: -potential_energy(enumerated, row_args, {}, z, enum=True)  # noqa: E731
+        gaps, engine_gaps = [], []
+        for seed in range(3):
+            cells = random_cells(SHARED, seed, size=(2,))
+            cells[:, SHARED.is_shared] = cells[0, SHARED.is_shared]
+            values = parameters_from_cells(SHARED, cells)
+            sites = {
+                k: jnp.asarray(v[0] if k in ("tpr_R", "fpr_R", "tpr_T", "fpr_T") else v) for k, v in values.items()
+            }
+            z = unconstrain_fn(counted, (evidence, prior, SHARED), {}, sites)
+            gaps.append(float(by_counts(z) - by_rows(z)))
+            logits = gather_logits(SHARED, logits_from_cells(SHARED, np.log(cells)))
+            assert logits.shape == (2 * 5 + 4,)
+            assert np.array_equal(np.ptp(spread_logits(SHARED, jnp.asarray(logits), 2)[:, 5:], axis=0), np.zeros(4))
+            engine_gaps.append(float(by_counts(z) - log_density(SHARED, evidence, prior, jnp.asarray(logits))))
+    assert gaps == pytest.approx([0.0] * 3, abs=1e-8)
+    assert engine_gaps == pytest.approx([engine_gaps[0]] * 3, abs=1e-7)
 
 
 @by_name

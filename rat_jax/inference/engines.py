@@ -5,8 +5,6 @@ All engines have the same signature; `choose` is the only place that knows when 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 
@@ -19,13 +17,11 @@ from rat_jax.inference.exact import (
     required_bytes,
     theta_quantiles,
 )
-from rat_jax.inference.settings import QUANTILES, Draws, Progress, Settings, system_seed
-from rat_jax.model.network import Network, Policy
+from rat_jax.inference.settings import QUANTILES, Draws, Engine, Problem, Progress, Settings, system_seed
+from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable
 from rat_jax.model.rat import RAT
 from rat_jax.naming import checked
-
-Engine = Callable[[Network, CountTable, np.ndarray, Policy, int, Settings, Progress | None], Draws]
 
 EXACT_QUANTILES_UP_TO = 64  # systems; they take some 15 ms each, beyond this quantiles come from the draws
 
@@ -45,51 +41,35 @@ def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engin
     return method, run_exact if method == "exact" else run_nuts
 
 
-def run_nuts(
-    network: Network,
-    table: CountTable,
-    concentration: np.ndarray,
-    policy: Policy,
-    seed: int,
-    settings: Settings,
-    progress: Progress | None,
-) -> Draws:
+def run_nuts(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
     """Batched NUTS with NumPyro's kernel."""
     from rat_jax.inference import nuts  # here, because exact answers need neither JAX nor its import time
 
-    return nuts.sample(network, table, concentration, seed=seed, settings=settings, progress=progress)
+    return nuts.sample(problem, seed=seed, settings=settings, progress=progress)
 
 
-def run_exact(
-    network: Network,
-    table: CountTable,
-    concentration: np.ndarray,
-    policy: Policy,
-    seed: int,
-    settings: Settings,
-    progress: Progress | None,
-) -> Draws:
+def run_exact(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
     """Independent draws from the exact posterior of the RAT model, with its exact moments.
 
     Raises ExactTooLarge (a ValueError) where the split tables would be too large.
     """
-    counts = pattern_counts(table)
-    _check_size(table.systems, counts)
-    priors = concentration.reshape(-1, 2)[:, ::-1]  # cells are (P(0), P(1)); Beta is (a, b) = (ones, zeros)
+    systems, counts = problem.table.systems, pattern_counts(problem.table)
+    _check_size(systems, counts)
+    priors = problem.concentration.reshape(-1, 2)[:, ::-1]  # cells are (P(0), P(1)); Beta is (a, b) = (ones, zeros)
     solved = exact_posterior(
         counts,
         priors,
         num_draws=settings.num_chains * settings.num_samples,
-        seeds=[np.random.SeedSequence(system_seed(seed, s, "exact")) for s in table.systems],
+        seeds=[np.random.SeedSequence(system_seed(seed, s, "exact")) for s in systems],
     )
     assert solved.draws is not None
     cells = np.stack([1.0 - solved.draws, solved.draws], axis=-1).reshape(*solved.draws.shape[:2], -1)
     if progress is not None:
         progress(1, 1)
-    log_marginal = dict(zip(table.systems, solved.log_marginal.tolist(), strict=True))
-    figures = _exact_moments(network, policy, table.systems, solved)
-    if len(table.systems) <= EXACT_QUANTILES_UP_TO:
-        figures = figures.join(_exact_quantiles(table.systems, counts, priors))
+    log_marginal = dict(zip(systems, solved.log_marginal.tolist(), strict=True))
+    figures = _exact_moments(problem, solved)
+    if len(systems) <= EXACT_QUANTILES_UP_TO:
+        figures = figures.join(_exact_quantiles(systems, counts, priors))
     return Draws(cells[:, None], {}, "float64", figures, log_marginal)
 
 
@@ -110,11 +90,14 @@ def _size(num_bytes: float) -> str:
     return f"{size:,.0f} {unit}" if size >= 10 or power == 20 else f"{size:.1f} {unit}"
 
 
-def _exact_moments(network: Network, policy: Policy, systems: tuple[str, ...], solved: ExactPosterior) -> pd.DataFrame:
+def _exact_moments(problem: Problem, solved: ExactPosterior) -> pd.DataFrame:
     """Exact mean and sd by (system, quantity)."""
-    weights = [network.event(q.of) for q in network.probabilities] + [np.array(policy.weights)]
+    network, policies = problem.network, problem.policies
+    weights = [network.event(q.of) for q in network.probabilities]
+    weights += [np.array(policy.weights) for policy in policies.values()]
     linear_mean, linear_var = solved.linear(np.array(weights))
-    index = pd.MultiIndex.from_product([systems, network.quantity_names], names=["system", "quantity"])
+    names = network.reporting_order(tuple(policies))
+    index = pd.MultiIndex.from_product([problem.table.systems, names], names=["system", "quantity"])
     mean = np.concatenate([solved.theta_mean, linear_mean], axis=1)
     sd = np.sqrt(np.concatenate([solved.theta_var, linear_var], axis=1))
     return pd.DataFrame({"mean": mean.reshape(-1), "sd": sd.reshape(-1)}, index=index)

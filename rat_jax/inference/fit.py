@@ -14,16 +14,21 @@ import xarray as xr
 
 from rat_jax.inference.engines import choose
 from rat_jax.inference.posterior import Posterior, state_weights
-from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Progress, Settings, checked_seed
+from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Problem, Progress, Settings, checked_seed
 from rat_jax.labels import Labels, read_labels
-from rat_jax.model.network import Network, Policy
+from rat_jax.model.declaration import Policy
+from rat_jax.model.graded import LEVELS
+from rat_jax.model.models import MODELS, declare, network_of
+from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations, describe
 from rat_jax.model.quantities import evaluate
-from rat_jax.model.rat import NETWORKS
 from rat_jax.naming import checked
 
 ON_FAILURE = ("warn", "raise", "keep")
+READ_WITH = {"graded": {"R": LEVELS}}
+
+Weights = Policy | Mapping[str, float] | Sequence[float] | Callable[[dict[str, int]], float]
 
 
 class SamplingError(RuntimeError):
@@ -41,7 +46,11 @@ def fit(
     *,
     seed: int = 0,
     priors: Mapping[str, Sequence[float]] | None = None,
-    policy: Policy | Mapping[str, float] | Sequence[float] | Callable[[dict[str, int]], float] | None = None,
+    policy: Weights | str | None = None,
+    policies: Mapping[str, Weights] | None = None,
+    judge_structure: str = "joint",
+    judge_shared: bool = False,
+    judge_rates: Mapping[str, float] | None = None,
     num_warmup: int = 1000,
     num_samples: int = 1000,
     num_chains: int = 4,
@@ -51,14 +60,22 @@ def fit(
     """The posterior of a model for every system of a label table, all systems in one batch.
 
     labels: `Labels`, or anything `read_labels` takes (a path, a DataFrame).
-    model: "rat".
+    model: "rat"; "judge", which also uses the verdicts R_J, T_J, R_J.<name>, T_J.<name>; or "graded", for
+        retrieval with more than two levels (fail, partial, success).
     method: "exact" (independent draws, exact moments, where it applies), "nuts" (batched NUTS),
         "numpyro" (the same with NumPyro's own kernel), or "auto": exact where it applies, else nuts.
     seed: whole number. The same seed gives the same draws whatever the order of the rows, however they
         are split between `count` and repetition, and (up to Monte Carlo error) whatever other systems there are.
     priors: Beta (a, b) by parameter name, see `Priors`; uniform where not named.
     policy: weights in [0, 1] of the joint states that p_G is the expectation of, in any form that
-        `Posterior.quantity` takes; by default policy adherence G.
+        `Posterior.quantity` takes, or the name of one that the model has ("strict" and "lenient" of "graded"); by
+        default policy adherence G.
+    policies: further policies, {name: weights}; each is a quantity p_G_<name> beside p_G.
+    judge_structure: how a judge errs (model "judge"): "joint", its two verdicts have a distribution of their own in
+        each of the six states; "factorized", a true and a false positive rate per label; "by_abstention", the same
+        with rates of their own where the system abstained; "fixed", factorized with known `judge_rates`.
+    judge_shared: one error table for all systems, so that a judge calibrated on some serves the others.
+    judge_rates: for "fixed", every rate by name: {"tpr_R": 0.77, "fpr_R": 0.19, "tpr_T": 0.88, "fpr_T": 0.43}.
     num_warmup, num_samples, num_chains: iterations per chain and chains, whole numbers >= 1
         (num_samples >= 4). Exact draws: num_chains * num_samples of them in one chain.
     progress: called with (iterations done, iterations in all) now and then.
@@ -79,36 +96,48 @@ def fit(
     >>> fit.draws("p_G", system="gpt-4o").shape
     (1, 4000)
 
-    Source: the paper's section 3.
+    Source: the paper's section 3; section 5.4 and Table 5 for the judge, Appendix C for graded retrieval.
     """
-    network = NETWORKS[checked(model, NETWORKS, "model")]
+    checked(model, MODELS, "model")
     checked(on_failure, ON_FAILURE, "on_failure")
     seed = checked_seed(seed)
     settings = Settings(num_warmup, num_samples, num_chains)
-    labels = labels if isinstance(labels, Labels) else read_labels(labels)
+    labels = labels if isinstance(labels, Labels) else read_labels(labels, levels=READ_WITH.get(model))
     counts = labels.counts()
+    observed = [v for v in labels.variables if counts[v].notna().any()]
+    declaration = declare(
+        model,
+        variables=labels.variables,
+        observed=observed,
+        levels=labels.levels,
+        judge_structure=judge_structure,
+        judge_shared=judge_shared,
+        judge_rates=judge_rates,
+    )
+    network = network_of(declaration)
+    _check_graded(network, labels)
     table = count_table(network, counts)
     _check_usable(network, table)
     prior = concentrations(network, priors)
-    policy = _policy(network, policy)
+    weighings = _policies(network, policy, policies)
     method, engine = choose(method, network, table)
-    draws = engine(network, table, prior, policy, seed, settings, progress)
+    problem = Problem(network, table, prior, weighings)
+    draws = engine(problem, seed, settings, progress)
     facts = {
         "model": network.name,
+        "declaration": declaration,
         "method": method,
         "seed": seed,
         **vars(settings),
         "priors": describe(network, prior),
-        "policy": {
-            "name": policy.name,
-            "weights": dict(zip(network.state_names, policy.weights, strict=True)),
-        },
+        "policy": _described(network, weighings["p_G"]),
+        "policies": {quantity: _described(network, p) for quantity, p in weighings.items() if quantity != "p_G"},
         "precision": draws.precision,
         "log_marginal_likelihood": None if draws.log_marginal is None else dict(draws.log_marginal),
-        "unused_labels": [v for v in labels.variables if v not in network.levels],
+        "unused_labels": [v for v in observed if v not in network.levels],
         "max_tree_depth": MAX_TREE_DEPTH,
     }
-    posterior = _posterior(network, policy, table.systems, draws, counts, facts | _versions())
+    posterior = _posterior(problem, draws, counts, facts | _versions())
     _report_failure(posterior, on_failure)
     return posterior
 
@@ -122,35 +151,52 @@ def _check_usable(network: Network, table: CountTable) -> None:
         )
 
 
+def _check_graded(network: Network, labels: Labels) -> None:
+    if network.name == "graded" and "R" not in labels.levels:
+        raise ValueError(
+            "model 'graded' needs graded retrieval, but R is binary in these labels; read them with "
+            f"levels={{'R': {LEVELS}}}, or use model='rat'"
+        )
+
+
+def _policies(network: Network, policy: Any, further: Mapping[str, Any] | None) -> dict[str, Policy]:
+    """Every policy by the quantity it defines: p_G, those that the model has, those that were asked for."""
+    found = dict(network.policies)
+    if isinstance(policy, str):
+        names = {quantity.removeprefix("p_G_"): p for quantity, p in found.items() if quantity != "p_G"}
+        policy = names[checked(policy, names, f"policy of model {network.name!r}")]
+    if policy is not None:
+        found["p_G"] = _policy(network, policy)
+    for name, weights in (further or {}).items():
+        if not str(name).isidentifier() or f"p_G_{name}" in found:
+            raise ValueError(
+                f"policies: expected new names made of letters, digits and _, found {name!r}; the model has "
+                f"{', '.join(found)}"
+            )
+        found[f"p_G_{name}"] = Policy(name, tuple(map(float, state_weights(network, weights))))
+    return found
+
+
 def _policy(network: Network, policy: Any) -> Policy:
-    if policy is None:
-        return network.policy
     name = policy.name if isinstance(policy, Policy) else "custom"
     return Policy(name, tuple(map(float, state_weights(network, policy))))
 
 
-def _posterior(
-    network: Network,
-    policy: Policy,
-    systems: tuple[str, ...],
-    draws: Draws,
-    counts: pd.DataFrame,
-    provenance: dict[str, Any],
-) -> Posterior:
+def _described(network: Network, policy: Policy) -> dict[str, Any]:
+    return {"name": policy.name, "weights": dict(zip(network.state_names, policy.weights, strict=True))}
+
+
+def _posterior(problem: Problem, draws: Draws, counts: pd.DataFrame, provenance: dict[str, Any]) -> Posterior:
+    network, systems = problem.network, problem.table.systems
     dims = ("system", "chain", "draw")
     sizes = dict(zip(dims[1:], draws.cells.shape[1:3], strict=True))
     coords: dict[str, Any] = {"system": np.array(systems, dtype=str)} | {d: np.arange(n) for d, n in sizes.items()}
-    extra = {p.name: dict(zip(p.dims, p.coords, strict=True)) for p in network.parameters}
-    data = {
-        name: xr.DataArray(
-            values,
-            dims=(*dims, *extra.get(name, {})),
-            coords=coords | {d: np.array(c, dtype=str) for d, c in extra.get(name, {}).items()},
-        )
-        for name, values in evaluate(network, policy, draws.cells).items()
-    }
+    data = {}
+    for name, values in evaluate(network, problem.policies, draws.cells).items():
+        extra = {d: np.array(c, dtype=str) for d, c in network.coords.get(name, {}).items()}
+        data[name] = xr.DataArray(values, dims=(*dims, *extra), coords=coords | extra)
     stats = xr.Dataset({k: (dims, v) for k, v in draws.stats.items()}, coords=coords) if draws.stats else None
-    return Posterior(network, policy, xr.Dataset(data), stats, counts, provenance, draws.exact)
+    return Posterior(network, dict(problem.policies), xr.Dataset(data), stats, counts, provenance, draws.exact)
 
 
 def _versions() -> dict[str, str]:

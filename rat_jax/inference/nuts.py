@@ -18,9 +18,9 @@ import numpy as np
 from jax import Array
 from numpyro.infer.hmc import hmc
 
-from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Progress, Settings, system_seed
+from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Problem, Progress, Settings, system_seed
 from rat_jax.inference.starts import scattered_starts
-from rat_jax.model.density import log_cells_from_logits, log_density
+from rat_jax.model.density import log_cells_from_logits, log_density, spread_logits
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, Evidence
 
@@ -30,8 +30,8 @@ FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differ
 
 
 class Data(NamedTuple):
-    """One lane's data: a system's evidence, the prior concentration of each cell [M], and the affine
-    coordinates it is sampled in, logits = centre + scale * position, [L] each."""
+    """One lane's data: the evidence of its G systems, the prior concentration of each cell [M], and the affine
+    coordinates it is sampled in, logits = centre + scale * position, [G * own + shared] each."""
 
     evidence: Evidence
     concentration: Any
@@ -42,72 +42,69 @@ class Data(NamedTuple):
 LANE_AXES = Data(Evidence(None, None, 0), None, 0, 0)  # type: ignore[arg-type]
 
 
-def sample(
-    network: Network,
-    table: CountTable,
-    concentration: np.ndarray,
-    *,
-    seed: int,
-    settings: Settings,
-    progress: Progress | None = None,
-) -> Draws:
-    """Draws from the posterior of every system of a count table by NumPyro's NUTS.
+def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progress | None = None) -> Draws:
+    """Draws from the posterior of every system of a problem by NumPyro's NUTS.
 
-    concentration: prior concentration of each cell [M].
-    Works in float32 up to 100,000 rows per system and in local float64 beyond. Systems run as one
-    batch of lanes; more than fit in 256 lanes run in batches of equal size, compiled once.
+    A lane is a chain of one system, or of a group of systems that share a table. Works in float32 up to
+    100,000 rows per lane and in local float64 beyond. Lanes run as one batch; more than 256 run in
+    batches of equal size, compiled once.
     """
-    large = table.evidence.counts.sum(axis=1).max(initial=0) > FLOAT32_ROWS
+    groups = problem.groups
+    rows = problem.table.evidence.counts.sum(axis=1)[groups].sum(axis=1)
+    large = rows.max(initial=0) > FLOAT32_ROWS
     precision = "float64" if large else "float32"
-    batches = _batches(len(table.systems), settings.num_chains)
+    batches = _batches(len(groups), settings.num_chains)
     report = (lambda *_: None) if progress is None else progress
     total = settings.num_warmup + settings.num_samples
     parts = []
     with jax.enable_x64(True) if large else nullcontext():
         for b, batch in enumerate(batches):
             advance = lambda done, b=b: report(b * total + done, len(batches) * total)  # noqa: E731
-            some = table.take(batch)
-            lanes, position = _lanes(network, some, concentration, seed, settings.num_chains, precision)
-            keys = _keys(some.systems, seed, settings.num_chains)
-            parts.append(_run(network, lanes, position, keys, settings, advance))
-    cells, stats = jax.tree.map(lambda *xs: _by_system(xs, len(table.systems), settings.num_chains), *parts)
-    return Draws(cells, stats, precision)
+            tables = [problem.table.take(groups[g]) for g in batch]
+            lanes, position = _lanes(problem, tables, seed, settings.num_chains, precision)
+            keys = _keys(tables, seed, settings.num_chains)
+            parts.append(_run(problem.network, lanes, position, keys, settings, advance))
+    cells, stats = jax.tree.map(lambda *xs: _by_group(xs, len(groups), settings.num_chains), *parts)
+    cells = np.moveaxis(cells, 3, 1).reshape(-1, *cells.shape[1:3], cells.shape[-1])  # [S, C, D, M]
+    return Draws(cells, {k: np.repeat(v, groups.shape[1], axis=0) for k, v in stats.items()}, precision)
 
 
-def _batches(num_systems: int, num_chains: int) -> list[np.ndarray]:
-    """Systems of each batch; the last one is filled up by repeating its last system."""
-    size = min(num_systems, max(1, MAX_LANES // num_chains))
-    starts = range(0, num_systems, size)
-    return [np.minimum(np.arange(start, start + size), num_systems - 1) for start in starts]
+def _batches(num_groups: int, num_chains: int) -> list[np.ndarray]:
+    """Groups of each batch; the last one is filled up by repeating its last group."""
+    size = min(num_groups, max(1, MAX_LANES // num_chains))
+    starts = range(0, num_groups, size)
+    return [np.minimum(np.arange(start, start + size), num_groups - 1) for start in starts]
 
 
-def _by_system(parts: Sequence[np.ndarray], num_systems: int, num_chains: int) -> np.ndarray:
-    """Lanes of all batches as [S, C, D, ...], without the repetitions that filled up the last batch."""
+def _by_group(parts: Sequence[np.ndarray], num_groups: int, num_chains: int) -> np.ndarray:
+    """Lanes of all batches as [groups, C, D, ...], without the repetitions that filled up the last batch."""
     lanes = np.concatenate(parts)
-    return lanes.reshape(-1, num_chains, *lanes.shape[1:])[:num_systems]
+    return lanes.reshape(-1, num_chains, *lanes.shape[1:])[:num_groups]
 
 
 def _lanes(
-    network: Network, table: CountTable, concentration: np.ndarray, seed: int, num_chains: int, precision: str
+    problem: Problem, tables: Sequence[CountTable], seed: int, num_chains: int, precision: str
 ) -> tuple[Data, Array]:
-    """The data of every lane, and where it starts."""
-    counts = np.repeat(table.evidence.counts, num_chains, axis=0)
-    frame = scattered_starts(network, table, concentration, seed, num_chains)
-    data = Data(table.evidence._replace(counts=counts), concentration, frame.centre, frame.scale)
+    """The data of every lane, and where it starts; one table per group."""
+    evidence = tables[0].evidence
+    frame = scattered_starts(problem.network, tables, problem.concentration, seed, num_chains)
+    counts = np.repeat(np.stack([table.evidence.counts for table in tables]), num_chains, axis=0)
+    data = Data(evidence._replace(counts=counts), problem.concentration, frame.centre, frame.scale)
     as_array = lambda x: jnp.asarray(x, None if x.dtype == bool else precision)  # noqa: E731
     return jax.tree.map(as_array, data), as_array(frame.position)
 
 
-def _keys(systems: tuple[str, ...], seed: int, num_chains: int) -> Array:
-    """One key per lane, from the seed, the system's name and the chain's number."""
-    words = [system_seed(seed, s, "nuts", str(chain)) for s in systems for chain in range(num_chains)]
+def _keys(tables: Sequence[CountTable], seed: int, num_chains: int) -> Array:
+    """One key per lane, from the seed, the names of its systems and the chain's number."""
+    names = ["\0".join(table.systems) for table in tables]
+    words = [system_seed(seed, name, "nuts", str(chain)) for name in names for chain in range(num_chains)]
     return jax.random.wrap_key_data(jnp.asarray(np.array(words, np.uint32)), impl="threefry2x32")
 
 
 def _run(
     network: Network, lanes: Data, position: Array, keys: Array, settings: Settings, report: Callable[[int], None]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Cells [lanes, D, M] and statistics [lanes, D] of one batch."""
+    """Cells [lanes, D, G, M] and statistics [lanes, D] of one batch."""
     num_warmup, total = settings.num_warmup, settings.num_warmup + settings.num_samples
     state = _start(network, num_warmup, lanes, position, keys)
     kept: list[Any] = []
@@ -135,7 +132,8 @@ def _advance(network: Network, num_warmup: int, lanes: Data, state: Any, steps: 
     """Advance all lanes by `steps` <= CHUNK iterations; a buffer [lanes, CHUNK, ...] holds the draws."""
 
     def shown(data: Data, state: Any) -> Any:
-        return log_cells_from_logits(network, _logits(data, state.z)), _statistics(state)
+        logits = spread_logits(network, _logits(data, state.z), len(data.evidence.counts))
+        return log_cells_from_logits(network, logits), _statistics(state)
 
     def one_step(data: Data, state: Any) -> tuple[Any, Any]:
         state = _kernel(network, num_warmup, data, state.z, state.rng_key)[0](data, state)

@@ -17,11 +17,12 @@ from rat_jax.inference.convergence import convergence
 from rat_jax.inference.informed import informed_quantities
 from rat_jax.inference.settings import QUANTILES
 from rat_jax.inference.verdict import Diagnostics, exact_sampling, judge_sampling
-from rat_jax.model.network import Network, Policy
+from rat_jax.model.declaration import Policy
+from rat_jax.model.models import network_of
+from rat_jax.model.network import Network
 from rat_jax.model.patterns import count_table
 from rat_jax.model.priors import concentrations
 from rat_jax.model.quantities import cells_from_parameters, element_names, functions, state_probabilities
-from rat_jax.model.rat import NETWORKS
 from rat_jax.naming import checked
 
 COLUMNS = ("mean", "sd", "q2.5", "q97.5", "mcse_mean", "ess_bulk", "ess_tail", "r_hat")
@@ -31,6 +32,7 @@ COLUMNS = ("mean", "sd", "q2.5", "q97.5", "mcse_mean", "ess_bulk", "ess_tail", "
 class Posterior:
     """The joint posterior of a model for every system of a label table.
 
+    policies: what p_G and its like are the expectations of, by the quantity's name.
     data: Dataset of all quantities, float64 with dims (system, chain, draw, ...).
     sample_stats: sampler statistics (system, chain, draw) by ArviZ's names; None for exact draws.
     counts: the labels it was fitted to, as `Labels.counts()` gives them.
@@ -40,7 +42,7 @@ class Posterior:
     """
 
     network: Network
-    policy: Policy
+    policies: dict[str, Policy]
     data: xr.Dataset
     sample_stats: xr.Dataset | None
     counts: pd.DataFrame
@@ -58,6 +60,11 @@ class Posterior:
         """Name of the model."""
         return self.network.name
 
+    @property
+    def policy(self) -> Policy:
+        """The policy that p_G is the expectation of."""
+        return self.policies["p_G"]
+
     @cached_property
     def systems(self) -> tuple[str, ...]:
         """System names, sorted."""
@@ -66,7 +73,7 @@ class Posterior:
     @property
     def quantities(self) -> tuple[str, ...]:
         """Names accepted by `draws`; those with dims have several rows in the summary."""
-        return self.network.quantity_names
+        return self.network.reporting_order(tuple(self.policies))
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -198,7 +205,8 @@ class Posterior:
         groups = dict(self._groups(), counts=_counts_to_dataset(self.counts))
         if self.exact is not None:
             groups["exact"] = xr.Dataset.from_dataframe(self.exact.reset_index())
-        about = {"provenance": self.provenance, "policy": [self.policy.name, self.policy.weights]}
+        policies = {quantity: [policy.name, policy.weights] for quantity, policy in self.policies.items()}
+        about = {"provenance": self.provenance, "policies": policies}
         storage.write(path, groups, about)
 
     def __repr__(self) -> str:
@@ -250,7 +258,7 @@ class Posterior:
     def _scalar_functions(self) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
         """The elements of every quantity as scalar functions of the cells."""
         scalar: dict[str, Callable[[np.ndarray], np.ndarray]] = {}
-        for name, function in functions(self.network, self.policy).items():
+        for name, function in functions(self.network, self.policies).items():
             array = self.data[name]
             num_dims = array.ndim - 3
             coords = tuple(tuple(map(str, array[d].values)) for d in array.dims[3:])
@@ -278,11 +286,12 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     ('gpt-4o', 'llama-3.1-405b-instruct', 'reference')
     """
     groups, about = storage.read(path)
-    name, weights = about["policy"]
+    policies = about.get("policies") or {"p_G": about["policy"]}  # the latter in files of version 0.1
+    declaration = about["provenance"].get("declaration", {"model": about["provenance"]["model"]})
     exact = groups["exact"].to_dataframe().set_index(["system", "quantity"]) if "exact" in groups else None
     return Posterior(
-        network=NETWORKS[about["provenance"]["model"]],
-        policy=Policy(name, tuple(weights)),
+        network=network_of(declaration),
+        policies={quantity: Policy(name, tuple(weights)) for quantity, (name, weights) in policies.items()},
         data=groups["posterior"],
         sample_stats=groups.get("sample_stats"),
         counts=_counts_from_dataset(groups["counts"]),

@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rat_jax.model.declaration import Policy
+from rat_jax.model.network import Network
+from rat_jax.model.patterns import CountTable
+
 Progress = Callable[[int, int], None]
 
 MAX_TREE_DEPTH = 10
@@ -34,6 +38,34 @@ class Settings:
             least = 4 if name == "num_samples" else 1  # split R-hat needs two draws in each half
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name}: expected a whole number >= {least}, found {value!r}")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A posterior to be explored: what every engine is asked.
+
+    network, table: the model and the labels of S systems.
+    concentration: prior concentration of each of the network's M cells.
+    policies: by the name of the quantity they define, p_G first.
+    group_size: how many neighbouring systems share what the network declares as shared; None: all of them. Where it
+        shares nothing every system is on its own.
+    """
+
+    network: Network
+    table: CountTable
+    concentration: np.ndarray
+    policies: Mapping[str, Policy]
+    group_size: int | None = None
+
+    @property
+    def groups(self) -> np.ndarray:
+        """Positions of the systems that are sampled together, [groups, G]."""
+        size = len(self.table.systems) if self.network.is_shared.any() else 1
+        return np.arange(len(self.table.systems)).reshape(-1, (self.group_size or size) if size > 1 else 1)
+
+
+Engine = Callable[[Problem, int, Settings, Progress | None], "Draws"]
+"""Problem, seed, effort and progress in, draws out."""
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,16 @@ Every free row of K outcomes becomes K - 1 stick-breaking logits; for two outcom
 of the second. In these coordinates a Dirichlet prior and its Jacobian together are just
 sum(concentration * log cell): prior counts add to label counts. Engines sample this density; a test
 holds it to the NumPyro programs.
+
+Systems that share a table are sampled together, G of them. Their logits lie end to end: what each
+system has of its own, then what all share. Where nothing is shared, G is 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,35 +25,49 @@ from rat_jax.model.patterns import Evidence
 
 
 def log_density(network: Network, evidence: Evidence, concentration: Array, logits: Array) -> Array:
-    """Log posterior density of the logits [L] up to a constant, for one system's evidence."""
-    log_cells = log_cells_from_logits(network, logits)
-    log_patterns = log_pattern_probabilities(network, log_cells, evidence)
-    return concentration @ log_cells + evidence.counts @ log_patterns
+    """Log posterior density of the logits [G * own + shared] up to a constant.
+
+    evidence.counts: [G, P], or [P] where G is 1.
+    """
+    counts = jnp.atleast_2d(evidence.counts)
+    log_cells = log_cells_from_logits(network, spread_logits(network, logits, len(counts)))
+    log_patterns = jax.vmap(lambda cells: log_pattern_probabilities(network, cells, evidence))(log_cells)
+    shared = jnp.asarray(network.is_shared)
+    own_prior = jnp.sum(log_cells @ jnp.where(shared, 0, concentration))
+    shared_prior = log_cells[0] @ jnp.where(shared, concentration, 0)
+    return own_prior + shared_prior + jnp.sum(counts * log_patterns)
 
 
 def log_cells_from_logits(network: Network, logits: Array) -> Array:
-    """Log probability of every cell [M] from stick-breaking logits [L]."""
-    take, leave = (jnp.asarray(m, logits.dtype) for m in stick_matrices(network))
-    return take @ jax.nn.log_sigmoid(logits) + leave @ jax.nn.log_sigmoid(-logits)
+    """Log probability of every cell [..., M] from stick-breaking logits [..., L]."""
+    take, leave = (jnp.asarray(m.T, logits.dtype) for m in stick_matrices(network))
+    free = jax.nn.log_sigmoid(logits) @ take + jax.nn.log_sigmoid(-logits) @ leave
+    return free + jnp.asarray(network.known_cells, logits.dtype)
 
 
 def log_pattern_probabilities(network: Network, log_cells: Array, evidence: Evidence) -> Array:
     """Log probability of each pattern [P]: its allowed states and readings summed in log space."""
-    log_joint = _log_pattern_state(network, log_cells, evidence)
+    log_joint = (jnp.asarray(network.state_cells, log_cells.dtype) @ log_cells)[None]
+    for rows, masks, seen, table in _measured(network, log_cells, evidence):
+        # every mask allows at least one outcome, so the sums are finite
+        log_seen = jax.nn.logsumexp(table[None], axis=2, where=masks[:, None, :])  # [K, rows]
+        log_joint = log_joint + jnp.asarray(seen, log_cells.dtype) @ log_seen[:, rows]
+    log_joint = jnp.where(evidence.allowed, log_joint, -jnp.inf)
     highest = jax.lax.stop_gradient(jnp.max(log_joint, axis=1, keepdims=True))
     return highest[:, 0] + jnp.log(jnp.sum(jnp.exp(log_joint - highest), axis=1))
 
 
-def _log_pattern_state(network: Network, log_cells: Array, evidence: Evidence) -> Array:
-    """Log probability of each pattern together with each state, [P, J]; -inf where not allowed."""
-    log_joint = (jnp.asarray(network.state_cells, log_cells.dtype) @ log_cells)[None]
-    parts = zip(network.measurements, network.measurement_rows, evidence.readings, strict=True)
-    for t, rows, allowed in parts:
+def _measured(network: Network, log_cells: Any, evidence: Evidence) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """For each measuring table: the row each state reads [J], its masks [K, outcomes], who has seen which
+    [P, K], and the table itself [..., rows, outcomes]."""
+    parts = zip(network.measurements, network.measurement_rows, network.reading_masks, evidence.readings, strict=True)
+    for t, rows, masks, seen in parts:
         layout = network.layouts[t]
-        table = log_cells[layout.offset : layout.stop].reshape(len(layout.rows), len(layout.outcomes))
-        # every pattern allows at least one outcome, so the sum is finite
-        log_joint = log_joint + jax.nn.logsumexp(table[None], axis=2, where=allowed[:, None, :])[:, rows]
-    return jnp.where(evidence.allowed, log_joint, -jnp.inf)
+        table = log_cells[..., layout.offset : layout.stop]
+        yield rows, masks, seen, table.reshape(*log_cells.shape[:-1], len(layout.rows), len(layout.outcomes))
+
+
+# ---------------------------------------------------------------------------------------------- coordinates
 
 
 @cache
@@ -56,30 +75,60 @@ def stick_matrices(network: Network) -> tuple[np.ndarray, np.ndarray]:
     """Which sticks each cell takes and which it leaves: two 0/1 matrices [M, L].
 
     Sticks run from the last outcome of a row down to the second; the first outcome leaves them all.
+    Cells of known tables have no stick.
     """
-    num_logits = network.num_cells - sum(len(layout.rows) for layout in network.layouts)
-    take, leave = np.zeros((2, network.num_cells, num_logits))
-    stick = 0
-    for layout in network.layouts:
-        num_outcomes = len(layout.outcomes)
-        for first in range(layout.offset, layout.stop, num_outcomes):
-            for outcome in range(num_outcomes - 1, 0, -1):
-                take[first + outcome, stick] = 1.0
-                leave[first : first + outcome, stick] = 1.0
-                stick += 1
+    sticks = _sticks(network)
+    take, leave = np.zeros((2, network.num_cells, len(sticks)))
+    for i, (first, outcome) in enumerate(sticks):
+        take[first + outcome, i] = 1.0
+        leave[first : first + outcome, i] = 1.0
     return take, leave
+
+
+@cache
+def _sticks(network: Network) -> tuple[tuple[int, int], ...]:
+    """Every logit as (first cell of its row, outcome)."""
+    return tuple(
+        (first, outcome)
+        for table, layout in zip(network.tables, network.layouts, strict=True)
+        if not table.known
+        for first in range(layout.offset, layout.stop, len(layout.outcomes))
+        for outcome in range(len(layout.outcomes) - 1, 0, -1)
+    )
 
 
 def logits_from_cells(network: Network, log_cells: np.ndarray) -> np.ndarray:
     """Stick-breaking logits [..., L] of cells given as log probabilities [..., M] (NumPy)."""
     logits = []
-    for layout in network.layouts:
-        num_outcomes = len(layout.outcomes)
-        for first in range(layout.offset, layout.stop, num_outcomes):
-            for outcome in range(num_outcomes - 1, 0, -1):
-                rest = np.logaddexp.reduce(log_cells[..., first : first + outcome], axis=-1)
-                logits.append(log_cells[..., first + outcome] - rest)
+    for first, outcome in _sticks(network):
+        rest = np.logaddexp.reduce(log_cells[..., first : first + outcome], axis=-1)
+        logits.append(log_cells[..., first + outcome] - rest)
     return np.stack(logits, axis=-1)
+
+
+@cache
+def _shared_logits(network: Network) -> np.ndarray:
+    """Which logits belong to tables that all systems share, bool [L]."""
+    return np.array([network.is_shared[first] for first, _ in _sticks(network)], bool)
+
+
+def spread_logits(network: Network, logits: Array, num_systems: int) -> Array:
+    """Logits of each of G systems [G, L] from those of a lane [G * own + shared]."""
+    shared = _shared_logits(network)
+    own = logits[: num_systems * np.sum(~shared)].reshape(num_systems, -1)
+    common = jnp.broadcast_to(logits[own.size :], (num_systems, int(shared.sum())))
+    order = np.argsort(np.concatenate([np.flatnonzero(~shared), np.flatnonzero(shared)]))
+    return jnp.concatenate([own, common], axis=1)[:, order]
+
+
+def gather_logits(network: Network, logits: np.ndarray) -> np.ndarray:
+    """Logits of a lane [..., G * own + shared] from those of its systems [..., G, L] (NumPy)."""
+    shared = _shared_logits(network)
+    own = logits[..., ~shared]
+    return np.concatenate([own.reshape(*own.shape[:-2], -1), logits[..., 0, :][..., shared]], axis=-1)
+
+
+# -------------------------------------------------------------------------------------------------- E-step
 
 
 def expected_counts(network: Network, log_cells: np.ndarray, evidence: Evidence) -> np.ndarray:
@@ -88,23 +137,23 @@ def expected_counts(network: Network, log_cells: np.ndarray, evidence: Evidence)
     log_cells: [..., M]; evidence.counts: [..., P]. Missing labels count by their probability.
     """
     log_joint = (log_cells @ network.state_cells.T)[..., None, :]
-    verdicts = []
-    parts = zip(network.measurements, network.measurement_rows, evidence.readings, strict=True)
-    for t, rows, allowed in parts:
-        layout = network.layouts[t]
-        table = log_cells[..., layout.offset : layout.stop]
-        table = table.reshape(*log_cells.shape[:-1], 1, len(layout.rows), -1)
-        seen = np.where(allowed[:, None, :], table, -np.inf)[..., rows, :]
-        total = np.logaddexp.reduce(seen, axis=-1)
-        verdicts.append(np.exp(seen - total[..., None]))
-        log_joint = log_joint + total
+    for rows, masks, seen, table in _measured(network, log_cells, evidence):
+        log_joint = log_joint + np.asarray(seen, float) @ _log_seen(table, masks)[..., rows]
     log_joint = np.where(evidence.allowed, log_joint, -np.inf)
     share = np.exp(log_joint - np.logaddexp.reduce(log_joint, axis=-1, keepdims=True))
     by_state = evidence.counts[..., None] * share
     cells = by_state.sum(axis=-2) @ network.state_cells.astype(float)
-    for t, rows, verdict in zip(network.measurements, network.measurement_rows, verdicts, strict=True):
+    measured = zip(network.measurements, _measured(network, log_cells, evidence), strict=True)
+    for t, (rows, masks, seen, table) in measured:
+        membership = (rows[:, None] == np.arange(table.shape[-2])).astype(float)  # [J, rows]
+        by_row = np.swapaxes(np.asarray(seen, float).T @ by_state @ membership, -1, -2)[..., None]  # [..., rows, K, 1]
+        split = np.where(masks, np.exp(table)[..., None, :], 0.0)  # [..., rows, K, outcomes]
+        split = split / split.sum(axis=-1, keepdims=True)
         layout = network.layouts[t]
-        of_state = (by_state[..., None] * verdict).sum(axis=-3)
-        membership = (rows[None, :] == np.arange(len(layout.rows))[:, None]).astype(float)
-        cells[..., layout.offset : layout.stop] = (membership @ of_state).reshape(*cells.shape[:-1], -1)
+        cells[..., layout.offset : layout.stop] = (by_row * split).sum(axis=-2).reshape(*cells.shape[:-1], -1)
     return cells
+
+
+def _log_seen(table: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """Log probability of each way of seeing a reading, [..., K, rows], from its table [..., rows, outcomes]."""
+    return np.swapaxes(np.logaddexp.reduce(np.where(masks, table[..., None, :], -np.inf), axis=-1), -1, -2)

@@ -14,97 +14,17 @@ from functools import cached_property
 
 import numpy as np
 
-Assignment = tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A discrete variable; the position of a level is its code."""
-
-    name: str
-    levels: tuple[str, ...] = ("0", "1")
-
-
-@dataclass(frozen=True)
-class Table:
-    """One conditional table: the joint distribution of `variables` for each configuration of `parents`.
-
-    A parent configuration that leaves a single possible outcome is forced and has no parameter; all
-    others are *free rows*. With `row_names` each free row is a scalar parameter of its own, otherwise
-    the table is one parameter called `name`. A two-outcome row is reported as the probability of its
-    second outcome, a longer one as a simplex along `outcome_dim`.
-
-    `measures=True` marks a reading of the pipeline's state that nothing else depends on (a judge's
-    verdict). Readings are independent of each other given the state, so they are summed out one by
-    one and never multiply the number of states.
-    """
-
-    name: str
-    variables: tuple[str, ...]
-    parents: tuple[str, ...] = ()
-    row_names: tuple[str, ...] = ()
-    row_dim: str = "row"
-    outcome_dim: str = "outcome"
-    measures: bool = False
-
-
-@dataclass(frozen=True)
-class Probability:
-    """A quantity: P(of | given), with `of` and `given` as ((variable, code), ...)."""
-
-    name: str
-    of: Assignment
-    given: Assignment = ()
-
-
-@dataclass(frozen=True)
-class Policy:
-    """A named weighting of the joint states with values in [0, 1]; its expectation is a quantity.
-
-    weights: one number per state, in the order of `Network.states`.
-    """
-
-    name: str
-    weights: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        bad = [w for w in self.weights if not 0.0 <= w <= 1.0]  # a NaN fails the comparison too
-        if bad:
-            raise ValueError(
-                f"policy {self.name!r}: weights must lie in [0, 1], found {bad[0]!r}; "
-                "rescale them, or use Posterior.quantity for an arbitrary weighting"
-            )
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A named parameter: all free rows of a table, or the one numbered `row`."""
-
-    name: str
-    table: int
-    row: int | None
-    dims: tuple[str, ...]
-    coords: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where a table's free rows lie among the network's cells.
-
-    Cell (row r, outcome k) of the table is cell `offset + r * len(outcomes) + k` of the network.
-    """
-
-    rows: tuple[tuple[int, ...], ...]
-    outcomes: tuple[tuple[int, ...], ...]
-    offset: int
-
-    @property
-    def size(self) -> int:
-        return len(self.rows) * len(self.outcomes)
-
-    @property
-    def stop(self) -> int:
-        return self.offset + self.size
+from rat_jax.model.declaration import (
+    Assignment,
+    Conditional,
+    Contrast,
+    Layout,
+    Parameter,
+    Policy,
+    Probability,
+    Table,
+    Variable,
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +35,8 @@ class Network:
     M cells (the entries of all free rows, end to end).
 
     `impossible` lists partial assignments that cannot occur, e.g. ((("A", 1), ("T", 1)),) for
-    "an abstention is never correct".
+    "an abstention is never correct". `policy_events` describe the states in which the default policy G
+    is kept; `named_policies` are further ones, (name, events), reported as p_G_<name>.
     """
 
     name: str
@@ -124,6 +45,9 @@ class Network:
     impossible: tuple[Assignment, ...] = ()
     probabilities: tuple[Probability, ...] = ()
     policy_events: tuple[Assignment, ...] = ()
+    named_policies: tuple[tuple[str, tuple[Assignment, ...]], ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+    conditionals: tuple[Conditional, ...] = ()
 
     def __post_init__(self) -> None:
         declared = [v for table in self.tables for v in table.variables]
@@ -133,6 +57,8 @@ class Network:
             known = {v for earlier in self.tables[:i] if not earlier.measures for v in earlier.variables}
             if late := set(table.parents) - known:
                 raise ValueError(f"network {self.name!r}: parents {sorted(late)} of {table.name} are not earlier")
+        for table, layout in zip(self.tables, self.layouts, strict=True):
+            _check_known(table, layout)
 
     # -- variables and states -------------------------------------------------------------------
     @cached_property
@@ -228,11 +154,43 @@ class Network:
             rows.append(np.array(of_state, dtype=np.int32))
         return tuple(rows)
 
+    @cached_property
+    def reading_masks(self) -> tuple[np.ndarray, ...]:
+        """For each measuring table, the outcomes that each way of seeing it allows, bool [K, outcomes].
+
+        Its K rows run through the codes of its variables, -1 = missing first; row 0 has seen nothing.
+        """
+        masks = []
+        for t in self.measurements:
+            outcomes = np.array(self.layouts[t].outcomes)
+            seen = itertools.product(*(range(-1, self.levels[v]) for v in self.tables[t].variables))
+            masks.append(np.array([((s == -1) | (s == outcomes)).all(axis=1) for s in map(np.array, seen)]))
+        return tuple(masks)
+
+    @cached_property
+    def known_cells(self) -> np.ndarray:
+        """Log probabilities of the cells that are constants, 0 for those that are parameters, [M]."""
+        cells = np.zeros(self.num_cells)
+        for table, layout in zip(self.tables, self.layouts, strict=True):
+            if table.known:
+                cells[layout.offset : layout.stop] = np.log(table.known).reshape(-1)
+        return cells
+
+    @cached_property
+    def is_known(self) -> np.ndarray:
+        """Which cells are constants, bool [M]."""
+        return np.concatenate([np.full(a.size, bool(t.known)) for t, a in zip(self.tables, self.layouts, strict=True)])
+
+    @cached_property
+    def is_shared(self) -> np.ndarray:
+        """Which cells are the same for all systems, bool [M]."""
+        return np.concatenate([np.full(a.size, t.shared) for t, a in zip(self.tables, self.layouts, strict=True)])
+
     # -- parameters and quantities --------------------------------------------------------------
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The named parameters, in table order."""
-        return tuple(p for t in range(len(self.tables)) for p in self._parameters_of(t))
+        """The named parameters, in table order; tables that are known have none."""
+        return tuple(p for t, table in enumerate(self.tables) if not table.known for p in self._parameters_of(t))
 
     def _parameters_of(self, t: int) -> list[Parameter]:
         table, layout = self.tables[t], self.layouts[t]
@@ -242,9 +200,17 @@ class Network:
         if table.parents:
             dims, coords = (table.row_dim,), (self._row_labels(table.parents, layout.rows),)
         if len(layout.outcomes) > 2:
-            outcome_names = tuple(self._label(table.variables, o) for o in layout.outcomes)
-            dims, coords = (*dims, table.outcome_dim), (*coords, outcome_names)
+            dims, coords = (*dims, table.outcome_dim), (*coords, self.outcome_names(table.variables))
         return [Parameter(table.name, t, None, dims, coords)]
+
+    def outcome_names(self, variables: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of all outcomes of some variables: "partial", or "R_J=0 T_J=1" for several.
+
+        What follows a dot in a variable's name is left out, so that the verdicts of all judges share one axis.
+        """
+        return tuple(
+            self._label(variables, codes) for codes in itertools.product(*(range(self.levels[v]) for v in variables))
+        )
 
     def _row_labels(self, parents: tuple[str, ...], rows: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
         telling = [i for i in range(len(parents)) if len({row[i] for row in rows}) > 1]
@@ -254,19 +220,64 @@ class Network:
         levels = {v.name: v.levels for v in self.variables}
         if len(names) == 1:
             return levels[names[0]][codes[0]]
-        return " ".join(f"{n}={levels[n][c]}" for n, c in zip(names, codes, strict=True))
+        return " ".join(f"{n.partition('.')[0]}={levels[n][c]}" for n, c in zip(names, codes, strict=True))
 
     @cached_property
     def policy(self) -> Policy:
         """The default policy G: weight 1 on every state that one of `policy_events` describes."""
-        met = [any(all(s[v] == c for v, c in event) for event in self.policy_events) for s in self._state_dicts()]
-        return Policy("G", tuple(float(m) for m in met))
+        return self._policy("G", self.policy_events)
+
+    @cached_property
+    def policies(self) -> dict[str, Policy]:
+        """The declared policies by the quantity they are reported as: p_G, then p_G_<name>."""
+        named = {f"p_G_{name}": self._policy(name, events) for name, events in self.named_policies}
+        return {"p_G": self.policy} | named
+
+    def _policy(self, name: str, events: tuple[Assignment, ...]) -> Policy:
+        met = [any(all(s[v] == c for v, c in event) for event in events) for s in self._state_dicts()]
+        return Policy(name, tuple(float(m) for m in met))
+
+    @cached_property
+    def coords(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Dims and coordinates of every quantity of the network that has them; of two outcomes the second is told."""
+        found = {p.name: dict(zip(p.dims, p.coords, strict=True)) for p in self.parameters if p.dims}
+        for c in self.conditionals:
+            names = self.outcome_names(c.variables)
+            found[c.name] = {"state": self.state_names} | ({c.outcome_dim: names} if len(names) > 2 else {})
+        return found
 
     @cached_property
     def quantity_names(self) -> tuple[str, ...]:
-        """Every quantity in reporting order: parameters, probabilities, p_G."""
-        return (*(p.name for p in self.parameters), *(p.name for p in self.probabilities), "p_G")
+        """Every quantity in reporting order, with the declared policies."""
+        return self.reporting_order(tuple(self.policies))
+
+    def reporting_order(self, policies: Sequence[str]) -> tuple[str, ...]:
+        """The pipeline's parameters, probabilities and policies (p_G, ...), then those of its readings, arrays last."""
+        readings = {self.tables[t].name for t in self.measurements}
+        of_pipeline = [p.name for p in self.parameters if self.tables[p.table].name not in readings]
+        of_readings = [p.name for p in self.parameters if p.name not in of_pipeline]
+        probabilities = {q.name: {v for v, _ in (*q.of, *q.given)} <= set(self.pipeline) for q in self.probabilities}
+        read = [*(name for name, piped in probabilities.items() if not piped), *(c.name for c in self.contrasts)]
+        arrays = [name for name in of_readings if name in self.coords] + [c.name for c in self.conditionals]
+        scalars = [name for name in of_readings if name not in self.coords]
+        piped = [name for name, is_piped in probabilities.items() if is_piped]
+        return (*of_pipeline, *piped, *policies, *scalars, *read, *arrays)
 
     def event(self, assignment: Assignment) -> np.ndarray:
         """States in which an assignment of pipeline variables holds, float [J]."""
         return np.array([float(all(s[v] == c for v, c in assignment)) for s in self._state_dicts()])
+
+
+def _check_known(table: Table, layout: Layout) -> None:
+    if not table.known:
+        return
+    rows = np.array(table.known, float)
+    if (
+        rows.shape != (len(layout.rows), len(layout.outcomes))
+        or not np.allclose(rows.sum(axis=1), 1)
+        or (rows <= 0).any()
+    ):
+        raise ValueError(
+            f"table {table.name}: expected {len(layout.rows)} known rows of {len(layout.outcomes)} probabilities above "
+            f"0 that add up to 1, found {table.known!r}"
+        )

@@ -22,7 +22,7 @@ class Evidence(NamedTuple):
     """What the labels of one or many systems say, as arrays (P patterns, J states, S systems).
 
     allowed: [P, J] 1 where the pattern allows the state.
-    readings: one [P, outcomes] per measuring table, 1 where the pattern allows the outcome.
+    readings: one [P, K] per measuring table: which row of `Network.reading_masks` the pattern has seen, one-hot.
     counts: [P] or [S, P] rows that show the pattern.
     """
 
@@ -78,6 +78,18 @@ def allowed_readings(network: Network, codes: np.ndarray) -> tuple[np.ndarray, .
     return tuple(allowed)
 
 
+def seen_readings(network: Network, codes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """For each measuring table, which row of `Network.reading_masks` each pattern has seen: one-hot bool [P, K]."""
+    position = {v.name: i for i, v in enumerate(network.variables)}
+    seen = []
+    for t, masks in zip(network.measurements, network.reading_masks, strict=True):
+        row = np.zeros(len(codes), int)
+        for v in network.tables[t].variables:
+            row = row * (network.levels[v] + 1) + codes[:, position[v]] + 1
+        seen.append(row[:, None] == np.arange(len(masks)))
+    return tuple(seen)
+
+
 def count_table(network: Network, counts: pd.DataFrame) -> CountTable:
     """The count table of a network from `Labels.counts()`.
 
@@ -128,7 +140,7 @@ def _padded(network: Network, codes: np.ndarray, counts: np.ndarray) -> Evidence
     padding = np.full((size - len(codes), codes.shape[1]), -1, np.int8)
     codes = np.concatenate([codes, padding])
     counts = np.concatenate([counts, np.zeros((len(counts), len(padding)))], axis=1)
-    return Evidence(allowed_states(network, codes), allowed_readings(network, codes), counts)
+    return Evidence(allowed_states(network, codes), seen_readings(network, codes), counts)
 
 
 def all_patterns(network: Network) -> np.ndarray:

@@ -8,6 +8,7 @@ the two to the same log density and gradient.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -24,25 +25,36 @@ RULED_OUT = -1e10  # exp of it is 0; NumPyro's discrete sampling refuses -inf
 
 
 def counted(evidence: Evidence, concentration: Array | None = None, network: Network = RAT) -> None:
-    """NumPyro program of a network on one system's count table.
+    """NumPyro program of a network on a count table.
 
     p(theta | counts) is proportional to prior(theta) * prod_p (sum of allowed states' probabilities)^count_p.
 
-    evidence: patterns of one system; `counts` [P].
+    evidence: patterns of one system with `counts` [P], or of S systems with `counts` [S, P]: every parameter then
+        has a first axis over systems, except those of tables that the network declares as shared.
     concentration: prior concentration per cell [M], from `priors.concentrations`; uniform if None.
     """
-    log_cells = sample_log_cells(network, _given(network, concentration))
-    log_patterns = log_pattern_probabilities(network, log_cells, evidence)
+    systems = () if np.ndim(evidence.counts) == 1 else (len(evidence.counts),)
+    log_cells = sample_log_cells(network, _given(network, concentration), systems)
+    of_system = lambda cells: log_pattern_probabilities(network, cells, evidence)  # noqa: E731
+    log_patterns = jax.vmap(of_system)(log_cells) if systems else of_system(log_cells)
     numpyro.factor("labels", jnp.sum(evidence.counts * log_patterns))
 
 
-def rowwise(codes: Array, concentration: Array | None = None, network: Network = RAT) -> None:
+def rowwise(
+    codes: Array,
+    concentration: Array | None = None,
+    network: Network = RAT,
+    system: Array | None = None,
+    num_systems: int = 1,
+) -> None:
     """NumPyro program of a network with one plate entry per row; missing labels are enumerated.
 
     Run it with an ordinary `numpyro.infer.MCMC(NUTS(rowwise))`.
 
     codes: int [N, V] in the order of the network's variables, -1 = missing (`Labels.codes[:, :3]` for RAT).
     concentration: prior concentration per cell [M]; uniform if None.
+    system: int [N], which of `num_systems` systems each row belongs to (`Labels.system`), for several at once:
+        parameters then have a first axis over systems, except those of tables that are shared. None: one system.
 
     Examples
     --------
@@ -55,12 +67,14 @@ def rowwise(codes: Array, concentration: Array | None = None, network: Network =
     ['theta_A_minus', 'theta_A_plus', 'theta_R', 'theta_T_minus', 'theta_T_plus']
     """
     codes = jnp.asarray(codes)
-    cells = jnp.exp(sample_log_cells(network, _given(network, concentration)))
+    systems = () if system is None else (num_systems,)
+    cells = jnp.exp(sample_log_cells(network, _given(network, concentration), systems))
+    lead = () if system is None else (jnp.asarray(system),)
     values: dict[str, Array] = {}
     with numpyro.plate("rows", codes.shape[0]):
         for column, (name, table, earlier) in enumerate(_in_order(network)):
             given = (*table.parents, *earlier)
-            probabilities = _dense(network, cells, table, name, given)[tuple(values[v] for v in given)]
+            probabilities = _dense(network, cells, table, given)[(*lead, *(values[v] for v in given))]
             categorical = dist.CategoricalProbs(probabilities)
             value = jnp.asarray(numpyro.sample(name, categorical, infer={"enumerate": "parallel"}))
             values[name] = value
@@ -69,24 +83,33 @@ def rowwise(codes: Array, concentration: Array | None = None, network: Network =
             numpyro.factor(f"{name}_label", jnp.where(speaks_against, RULED_OUT, 0.0))
 
 
-def sample_log_cells(network: Network, concentration: Array) -> Array:
-    """Sample every free row from its prior; the log probabilities of all cells, [M]."""
+def sample_log_cells(network: Network, concentration: Array, systems: tuple[int, ...] = ()) -> Array:
+    """Sample every free row from its prior; the log probabilities of all cells, [*systems, M].
+
+    systems: () for one system, (S,) for S of them, which have the shared tables in common.
+    """
     parts = []
-    for p in network.parameters:
-        layout = network.layouts[p.table]
-        prior = concentration[layout.offset : layout.stop].reshape(len(layout.rows), len(layout.outcomes))
-        prior = prior if p.row is None else prior[p.row]
-        if p.row is None and not network.tables[p.table].parents:
-            prior = prior[0]
-        if len(layout.outcomes) == 2:
-            beta = dist.Beta(prior[..., 1], prior[..., 0]).to_event(prior.ndim - 1)
-            value = jnp.asarray(numpyro.sample(p.name, beta))
-            log_row = jnp.stack([jnp.log1p(-value), jnp.log(value)], axis=-1)
-        else:
-            value = numpyro.sample(p.name, dist.Dirichlet(prior).to_event(prior.ndim - 1))
-            log_row = jnp.log(value)
-        parts.append(log_row.reshape(-1))
-    return jnp.concatenate(parts)
+    by_table = [[p for p in network.parameters if p.table == t] for t in range(len(network.tables))]
+    for table, layout, parameters in zip(network.tables, network.layouts, by_table, strict=True):
+        lead = () if table.shared else systems
+        rows = [jnp.asarray(network.known_cells[layout.offset : layout.stop])] if table.known else []
+        for p in parameters:
+            prior = concentration[layout.offset : layout.stop].reshape(len(layout.rows), len(layout.outcomes))
+            prior = prior if p.row is None else prior[p.row]
+            prior = prior[0] if p.row is None and not table.parents else prior
+            rows.append(_sample_log_row(p.name, prior, lead).reshape(*lead, -1))
+        cells = jnp.concatenate(rows, axis=-1)
+        parts.append(jnp.broadcast_to(cells, (*systems, layout.size)))
+    return jnp.concatenate(parts, axis=-1)
+
+
+def _sample_log_row(name: str, prior: Array, lead: tuple[int, ...]) -> Array:
+    """Sample one parameter; the log probabilities of its outcomes, [*lead, ..., outcomes]."""
+    prior = jnp.broadcast_to(prior, (*lead, *prior.shape))
+    if prior.shape[-1] == 2:
+        value = jnp.asarray(numpyro.sample(name, dist.Beta(prior[..., 1], prior[..., 0]).to_event(prior.ndim - 1)))
+        return jnp.stack([jnp.log1p(-value), jnp.log(value)], axis=-1)
+    return jnp.log(jnp.asarray(numpyro.sample(name, dist.Dirichlet(prior).to_event(prior.ndim - 1))))
 
 
 def row_data(network: Network, codes: np.ndarray, variables: tuple[str, ...]) -> np.ndarray:
@@ -107,14 +130,14 @@ def _in_order(network: Network) -> list[tuple[str, Table, tuple[str, ...]]]:
     return [(v, table, table.variables[:k]) for table in network.tables for k, v in enumerate(table.variables)]
 
 
-def _dense(network: Network, cells: Array, table: Table, name: str, given: tuple[str, ...]) -> Array:
-    """P(name | given) as an array with one axis per variable of `given` and a last axis for `name`.
+def _dense(network: Network, cells: Array, table: Table, given: tuple[str, ...]) -> Array:
+    """P(next variable | given) as an array [..., *given, levels of the variable], from cells [..., M].
 
     A table over several variables is unrolled by the chain rule. Configurations that cannot occur
     get a uniform row (nothing ever selects them); forced outcomes get probabilities 0 and 1.
     """
     joint = _dense_joint(network, cells, table)
-    keep = len(given) + 1
+    keep = cells.ndim - 1 + len(given) + 1
     joint = joint.sum(axis=tuple(range(keep, joint.ndim)))
     return joint / joint.sum(axis=-1, keepdims=True)
 
@@ -133,8 +156,10 @@ def _dense_joint(network: Network, cells: Array, table: Table) -> Array:
             index[position] = network.num_cells + 1
         elif not _occurs(network, table.parents, row):
             index[position] = network.num_cells + 1
-    never = jnp.finfo(cells.dtype).tiny  # not 0, whose logarithm NumPyro's discrete sampling refuses
-    return jnp.concatenate([cells, jnp.array([never, 1.0], cells.dtype)])[index]
+    # not 0, whose logarithm NumPyro refuses; nor near the smallest number, whose inverse overflows in gradients
+    never = float(jnp.finfo(cells.dtype).tiny) ** 0.5
+    forced = jnp.broadcast_to(jnp.array([never, 1.0], cells.dtype), (*cells.shape[:-1], 2))
+    return jnp.concatenate([cells, forced], axis=-1)[..., index]
 
 
 def _occurs(network: Network, names: tuple[str, ...], codes: tuple[int, ...]) -> bool:

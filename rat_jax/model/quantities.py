@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rat_jax.model.network import Assignment, Network, Policy, Probability
+from rat_jax.model.declaration import Assignment, Conditional, Policy, Probability
+from rat_jax.model.network import Network
 
 
 def cells_from_parameters(network: Network, values: Mapping[str, Any], xp: Any = np) -> Any:
@@ -20,14 +21,17 @@ def cells_from_parameters(network: Network, values: Mapping[str, Any], xp: Any =
 
     xp: the array namespace, `numpy` or `jax.numpy`.
     """
-    parts = []
+    parts = [[] for _ in network.tables]
     for p in network.parameters:
         value = values[p.name]
         lead = value.shape[: value.ndim - len(p.dims)]
         if len(network.layouts[p.table].outcomes) == 2:
             value = xp.stack([1.0 - value, value], axis=-1)
-        parts.append(value.reshape(*lead, -1))
-    return xp.concatenate(parts, axis=-1)
+        parts[p.table].append(value.reshape(*lead, -1))
+    for t, table in enumerate(network.tables):
+        if table.known:
+            parts[t].append(xp.broadcast_to(xp.asarray(table.known).reshape(-1), (*lead, network.layouts[t].size)))
+    return xp.concatenate([part for of_table in parts for part in of_table], axis=-1)
 
 
 def parameters_from_cells(network: Network, cells: np.ndarray) -> dict[str, np.ndarray]:
@@ -79,22 +83,56 @@ def _event(network: Network, cells: np.ndarray, states: np.ndarray, event: Assig
     return (states * weight).sum(axis=-1)
 
 
-def functions(network: Network, policy: Policy) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """Every quantity as a function of the cells [..., M]; array-valued ones keep their dims last."""
-    table: dict[str, Callable[[np.ndarray], np.ndarray]] = {}
+def conditional(network: Network, cells: np.ndarray, quantity: Conditional) -> np.ndarray:
+    """P(readings | state) [..., J, outcomes] from cell probabilities [..., M]; of two outcomes the second, [..., J]."""
+    outcomes = list(itertools.product(*(range(network.levels[v]) for v in quantity.variables)))
+    product = np.ones((*cells.shape[:-1], len(network.states), len(outcomes)))
+    for t, rows in zip(network.measurements, network.measurement_rows, strict=True):
+        table, layout = network.tables[t], network.layouts[t]
+        own = [v for v in quantity.variables if v in table.variables]
+        if not own:
+            continue
+        entries = cells[..., layout.offset : layout.stop].reshape(*cells.shape[:-1], len(layout.rows), -1)[..., rows, :]
+        wanted = [tuple(o[quantity.variables.index(v)] for v in own) for o in outcomes]
+        given = [tuple(o[table.variables.index(v)] for v in own) for o in layout.outcomes]
+        match = np.array([[g == w for w in wanted] for g in given], float)
+        product = product * (entries @ match)
+    return product if len(outcomes) > 2 else product[..., 1]
+
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+def functions(network: Network, policies: Mapping[str, Policy]) -> dict[str, Function]:
+    """Every quantity as a function of the cells [..., M], in reporting order; array-valued ones keep their dims last.
+
+    policies: by the name of the quantity they define, such as p_G.
+    """
+    table: dict[str, Function] = {}
     for p in network.parameters:
         table[p.name] = lambda cells, name=p.name: parameters_from_cells(network, cells)[name]
     for q in network.probabilities:
         table[q.name] = lambda cells, q=q: probability(network, cells, q)
-    table["p_G"] = lambda cells: expectation(policy.weights, state_probabilities(network, cells))
-    return table
+    for c in network.contrasts:
+        table[c.name] = lambda cells, c=c: probability(network, cells, c.first) - probability(network, cells, c.second)
+    for c in network.conditionals:
+        table[c.name] = lambda cells, c=c: conditional(network, cells, c)
+    for name, policy in policies.items():
+        table[name] = lambda cells, w=policy.weights: expectation(w, state_probabilities(network, cells))
+    return {name: table[name] for name in network.reporting_order(tuple(policies))}
 
 
-def evaluate(network: Network, policy: Policy, cells: np.ndarray) -> dict[str, np.ndarray]:
-    """All quantities by name, each [..., *dims], from cell probabilities [..., M]."""
+def evaluate(network: Network, policies: Mapping[str, Policy], cells: np.ndarray) -> dict[str, np.ndarray]:
+    """All quantities by name in reporting order, each [..., *dims], from cell probabilities [..., M]."""
     states = state_probabilities(network, cells)
-    probabilities = {q.name: probability(network, cells, q, states) for q in network.probabilities}
-    return {**parameters_from_cells(network, cells), **probabilities, "p_G": expectation(policy.weights, states)}
+    found = parameters_from_cells(network, cells)
+    found |= {q.name: probability(network, cells, q, states) for q in network.probabilities}
+    for c in network.contrasts:
+        first, second = (probability(network, cells, q, states) for q in (c.first, c.second))
+        found[c.name] = first - second
+    found |= {c.name: conditional(network, cells, c) for c in network.conditionals}
+    found |= {name: expectation(policy.weights, states) for name, policy in policies.items()}
+    return {name: found[name] for name in network.reporting_order(tuple(policies))}
 
 
 def element_names(name: str, coords: tuple[tuple[str, ...], ...]) -> list[str]:

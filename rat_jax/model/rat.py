@@ -6,7 +6,8 @@ the machine in `network` derives states, parameters and quantities from it.
 
 from __future__ import annotations
 
-from rat_jax.model.network import Network, Probability, Table, Variable
+from rat_jax.model.declaration import Probability, Table, Variable
+from rat_jax.model.network import Network
 
 # P(R, A, T) = P(R) P(A | R) P(T | A, R), and an abstention is never a correct answer.
 # Five parameters: theta_R = P(R=1), theta_A_minus = P(A=1 | R=0), theta_A_plus = P(A=1 | R=1),
@@ -24,5 +25,3 @@ RAT = Network(
     probabilities=tuple(Probability(f"p_{v}", ((v, 1),)) for v in ("R", "A", "T")),
     policy_events=((("R", 0), ("A", 1)), (("R", 1), ("A", 0), ("T", 1))),
 )
-
-NETWORKS = {network.name: network for network in (RAT,)}

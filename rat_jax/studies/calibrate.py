@@ -11,26 +11,28 @@ quantities shapes sensitivity", Bayesian Analysis, 2023.
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from rat_jax.inference.convergence import convergence
-from rat_jax.inference.engines import Engine, choose
+from rat_jax.inference.engines import choose
 from rat_jax.inference.posterior import state_weights
-from rat_jax.inference.settings import Draws, Progress, Settings, checked_seed
-from rat_jax.model.network import Network, Policy
+from rat_jax.inference.settings import Draws, Engine, Problem, Progress, Settings, checked_seed
+from rat_jax.labels import Labels, read_labels
+from rat_jax.model.declaration import Policy
+from rat_jax.model.likelihood import log_likelihood
+from rat_jax.model.models import declare, is_judge, network_of
+from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations
-from rat_jax.model.rat import NETWORKS
 from rat_jax.studies.bands import counts_below, grid, simultaneous_band
 from rat_jax.studies.design import Design, read_design
 from rat_jax.studies.elements import elements
-from rat_jax.studies.likelihood import log_likelihood
 from rat_jax.studies.ranks import TESTS, coverage, holm, normal_moments, rank_tests, unit_ranks
 from rat_jax.studies.simulate import draw_cells, simulate_counts
 
@@ -111,6 +113,10 @@ def calibrate(
     method: str = "exact",
     priors: Mapping[str, Sequence[float]] | None = None,
     policy: Any = None,
+    judge_structure: str = "joint",
+    judge_shared: bool = False,
+    judge_rates: Mapping[str, float] | None = None,
+    systems: int = 1,
     seed: int = 0,
     num_samples: int = 1000,
     num_warmup: int = 300,
@@ -123,10 +129,13 @@ def calibrate(
     design: mapping from the labelled variables to a number of rows, such as {"RAT": 100, "AT": 100}; or labels
         of one system whose gaps are reused (see `read_design`).
     simulations: data sets, at least 20. 500 are enough to flag draws that are a tenth too narrow.
-    model, method, priors, policy: as in `fit`. Parameters are simulated from the priors, so very flat priors
-        test very extreme systems too.
+    model, method, priors, policy, judge_structure, judge_shared, judge_rates: as in `fit`. Parameters are simulated
+        from the priors, so very flat priors test very extreme systems too. The judge model has the judges that the
+        design names (R_J, T_J, T_J.second, ...). Models other than "rat" need method="nuts".
+    systems: with judge_shared, how many systems of this design share the error table in each simulation; ranks are
+        those of the first.
     num_samples, num_warmup, num_chains: per data set. Draws of a chain are thinned until nearly independent.
-    engine: a function with the signature of `rat_jax.inference.engines.Engine`, tested instead of `method`.
+    engine: a function with the signature of `rat_jax.inference.settings.Engine`, tested instead of `method`.
     progress: called with (data sets done, data sets in all).
 
     The chance that a right engine is flagged by any test is at most 1 % (Holm over all tests, which are exact except
@@ -143,21 +152,30 @@ def calibrate(
     >>> bool(result.table.loc["p_G", "mae"] < 0.06)
     True
     """
-    network = _network(model)
+    network = _network(model, design, judge_structure, judge_shared, judge_rates)
+    systems = _group_size(network, systems)
     design = read_design(design, network)
     simulations, settings = _number(simulations), Settings(num_warmup, num_samples, num_chains)
     prior = concentrations(network, priors)
-    weights = network.policy if policy is None else Policy("custom", tuple(state_weights(network, policy)))
+    policies = dict(network.policies)
+    if policy is not None:
+        policies["p_G"] = Policy("custom", tuple(state_weights(network, policy)))
     seed = checked_seed(seed)
     streams = np.random.SeedSequence(seed % 2**64).spawn(2)
-    cells = draw_cells(network, prior, simulations, np.random.default_rng(streams[0]))
+    cells = draw_cells(network, prior, simulations * systems, np.random.default_rng(streams[0]))
+    cells = cells.reshape(simulations, systems, -1)
+    cells[..., network.is_shared] = cells[:, :1, network.is_shared]
     data_rng, tie_rng = (np.random.default_rng(s) for s in streams[1].spawn(2))
     truths, ranks, means = [], [], []
     for number, part in enumerate(_parts(simulations)):
-        table = count_table(network, simulate_counts(network, cells[part], design, data_rng))
+        simulated = simulate_counts(network, cells[part].reshape(-1, network.num_cells), design, data_rng)
+        table = count_table(network, simulated)
         name, run = (getattr(engine, "__name__", "custom"), engine) if engine else choose(method, network, table)
-        draws = run(network, table, prior, weights, seed + number, settings, None)
-        truth, rank, mean = _compare(network, weights, table, cells[part], draws, tie_rng)
+        draws = run(Problem(network, table, prior, policies, systems), seed + number, settings, None)
+        every = slice(None, None, systems)
+        first = replace(draws, cells=draws.cells[every], stats={k: v[every] for k, v in draws.stats.items()})
+        of_first = table.take(np.arange(len(table.systems))[every])
+        truth, rank, mean = _compare(network, policies, of_first, cells[part, 0], first, tie_rng)
         truths.append(truth)
         ranks.append(rank)
         means.append(mean)
@@ -167,12 +185,31 @@ def calibrate(
     return _judge(design, network.name, name, seed, truth, rank, mean)
 
 
-def _network(model: str) -> Network:
-    if model not in NETWORKS:
-        close = difflib.get_close_matches(str(model), NETWORKS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"model: {hint}expected one of {', '.join(map(repr, NETWORKS))}, found {model!r}")
-    return NETWORKS[model]
+def _network(model: str, design: Any, structure: str, shared: bool, rates: Mapping[str, float] | None) -> Network:
+    if isinstance(design, Mapping):
+        named = [name for key in design for name in (re.split(r"[+,\s]+", key) if isinstance(key, str) else key)]
+    elif isinstance(design, Design):
+        named = [name for names in design.labelled for name in names]
+    else:
+        named = [v for v in (design if isinstance(design, Labels) else read_labels(design)).variables]
+    judges = [name for name in dict.fromkeys(map(str, named)) if is_judge(name)]
+    return network_of(
+        declare(
+            model,
+            variables=["R", "A", "T", *judges],
+            judge_structure=structure,
+            judge_shared=shared,
+            judge_rates=rates,
+        )
+    )
+
+
+def _group_size(network: Network, systems: Any) -> int:
+    if isinstance(systems, bool) or not isinstance(systems, int | np.integer) or systems < 1:
+        raise ValueError(f"systems: expected a whole number >= 1, found {systems!r}")
+    if systems > 1 and not network.is_shared.any():
+        raise ValueError("systems: several systems per simulation need judge_shared=True; without it they are apart")
+    return int(systems)
 
 
 def _number(simulations: Any) -> int:
@@ -187,13 +224,18 @@ def _parts(simulations: int) -> Iterator[slice]:
 
 
 def _compare(
-    network: Network, policy: Policy, table: CountTable, cells: np.ndarray, draws: Draws, rng: np.random.Generator
+    network: Network,
+    policies: Mapping[str, Policy],
+    table: CountTable,
+    cells: np.ndarray,
+    draws: Draws,
+    rng: np.random.Generator,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Truth, rank of the truth and posterior mean of every quantity, [data set, quantity] each."""
     shape = draws.cells.shape[:3]
     drawn = draws.cells.reshape(len(cells), -1, network.num_cells)
-    sampled = elements(network, policy, drawn) | {LOG_LIKELIHOOD: _log_likelihoods(network, table, drawn)}
-    truth = elements(network, policy, cells[:, None])
+    sampled = elements(network, policies, drawn) | {LOG_LIKELIHOOD: _log_likelihoods(network, table, drawn)}
+    truth = elements(network, policies, cells[:, None])
     truth[LOG_LIKELIHOOD] = _log_likelihoods(network, table, cells[:, None])
     step = _thinning([x.reshape(shape) for x in sampled.values()]) if draws.stats else 1
     ranks = {

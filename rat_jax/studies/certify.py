@@ -7,7 +7,7 @@ distribution of every quantity are compared within the Monte Carlo error of both
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from rat_jax.inference.convergence import convergence
 from rat_jax.inference.engines import pattern_counts, run_exact, run_nuts
 from rat_jax.inference.exact import is_applicable
 from rat_jax.inference.posterior import Posterior
-from rat_jax.inference.settings import Settings, checked_seed
+from rat_jax.inference.settings import Problem, Settings, checked_seed
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations
 from rat_jax.model.rat import RAT
@@ -121,14 +121,11 @@ def certify(
         )
     table = count_table(fit.network, fit.counts)
     _check_size(table)
-    constant = len(set(fit.policy.weights)) == 1  # a policy that weighs all states alike has nothing to compare
-    left_out = {"p_R", "p_G"} if constant else {"p_R"}  # p_R is theta_R
-    names = [n for n in fit.network.quantity_names if n not in left_out]
+    constant = {name for name, policy in fit.policies.items() if len(set(policy.weights)) == 1}  # nothing to compare
+    names = [n for n in fit.quantities if n not in constant | {"p_R"}]  # p_R is theta_R
     if fit.method == "exact":
-        prior = concentrations(fit.network, fit.provenance["priors"])
-        chains = run_nuts(
-            fit.network, table, prior, fit.policy, seed + STREAM, Settings(num_warmup, num_samples, num_chains), None
-        ).cells
+        settings = Settings(num_warmup, num_samples, num_chains)
+        chains = run_nuts(_problem(fit, table), seed + STREAM, settings, None).cells
         exact = [(slice(0, len(table.systems)), fit.cells, fit.summary().filter(["mean", "sd"]))]
         moment_draws = np.inf if fit.exact is not None else fit.cells.shape[1] * fit.cells.shape[2]
     else:
@@ -160,18 +157,16 @@ def _check_size(table: CountTable) -> None:
 
 def _exact_parts(fit: Posterior, table: CountTable, seed: int) -> Iterator[tuple[slice, np.ndarray, pd.DataFrame]]:
     """Exact draws [S, 1, D, M] and moments of a few systems at a time."""
-    prior = concentrations(fit.network, fit.provenance["priors"])
     for first in range(0, len(table.systems), SYSTEMS_AT_ONCE):
         part = slice(first, min(first + SYSTEMS_AT_ONCE, len(table.systems)))
-        some = replace(
-            table,
-            systems=table.systems[part],
-            evidence=table.evidence._replace(counts=table.evidence.counts[part]),
-            mask_counts=table.mask_counts[part],
-        )
-        draws = run_exact(fit.network, some, prior, fit.policy, seed, Settings(1, EXACT_DRAWS, 1), None)
+        some = table.take(np.arange(len(table.systems))[part])
+        draws = run_exact(_problem(fit, some), seed, Settings(1, EXACT_DRAWS, 1), None)
         assert draws.exact is not None
         yield part, draws.cells, draws.exact
+
+
+def _problem(fit: Posterior, table: CountTable) -> Problem:
+    return Problem(fit.network, table, concentrations(fit.network, fit.provenance["priors"]), fit.policies)
 
 
 def _compare(
@@ -184,7 +179,7 @@ def _compare(
     moment_draws: float,
 ) -> pd.DataFrame:
     """The evidence on some systems: chains [S, C, D, M] against exact draws [S, C', D', M] and exact moments."""
-    chains, exact = (elements(fit.network, fit.policy, cells) for cells in (chain_cells, exact_cells))
+    chains, exact = (elements(fit.network, fit.policies, cells) for cells in (chain_cells, exact_cells))
     frames = []
     for name in names:
         draws, reference = chains[name], exact[name].reshape(len(systems), -1)

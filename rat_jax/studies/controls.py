@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from rat_jax.inference.engines import Engine, run_exact
-from rat_jax.inference.settings import Draws, Progress, Settings
-from rat_jax.model.network import Network, Policy
+from rat_jax.inference.engines import run_exact
+from rat_jax.inference.settings import Draws, Engine, Problem, Progress, Settings
+from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations
 from rat_jax.model.quantities import cells_from_parameters, parameters_from_cells
@@ -22,16 +22,9 @@ from rat_jax.model.quantities import cells_from_parameters, parameters_from_cell
 def wrong_prior(priors: dict[str, tuple[float, float]], engine: Engine = run_exact) -> Engine:
     """An engine that uses these priors whatever it is told."""
 
-    def with_wrong_prior(
-        network: Network,
-        table: CountTable,
-        concentration: np.ndarray,
-        policy: Policy,
-        seed: int,
-        settings: Settings,
-        progress: Progress | None,
-    ) -> Draws:
-        return engine(network, table, concentrations(network, priors), policy, seed, settings, progress)
+    def with_wrong_prior(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
+        wrong = replace(problem, concentration=concentrations(problem.network, priors))
+        return engine(wrong, seed, settings, progress)
 
     return with_wrong_prior
 
@@ -39,18 +32,11 @@ def wrong_prior(priors: dict[str, tuple[float, float]], engine: Engine = run_exa
 def missing_as_zero(engine: Engine = run_exact) -> Engine:
     """An engine that takes every missing label of a partly labelled row for a 0."""
 
-    def with_missing_as_zero(
-        network: Network,
-        table: CountTable,
-        concentration: np.ndarray,
-        policy: Policy,
-        seed: int,
-        settings: Settings,
-        progress: Progress | None,
-    ) -> Draws:
+    def with_missing_as_zero(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
+        network, table = problem.network, problem.table
         labelled = (table.masks >= 0).any(axis=1, keepdims=True)
         filled = count_table(network, _counts(network, table, np.where(labelled, np.maximum(table.masks, 0), -1)))
-        return engine(network, filled, concentration, policy, seed, settings, progress)
+        return engine(replace(problem, table=filled), seed, settings, progress)
 
     return with_missing_as_zero
 
@@ -68,18 +54,11 @@ def shifted_draws(shift: float = 0.2, engine: Engine = run_exact) -> Engine:
 def prior_draws(engine: Engine = run_exact) -> Engine:
     """An engine that ignores the labels: it draws from the prior. Ranks of parameters alone cannot see it."""
 
-    def ignoring_the_labels(
-        network: Network,
-        table: CountTable,
-        concentration: np.ndarray,
-        policy: Policy,
-        seed: int,
-        settings: Settings,
-        progress: Progress | None,
-    ) -> Draws:
+    def ignoring_the_labels(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
+        table = problem.table
         blank = replace(table, evidence=table.evidence._replace(counts=0 * table.evidence.counts))
         blank = replace(blank, mask_counts=0 * table.mask_counts)
-        return engine(network, blank, concentration, policy, seed, settings, progress)
+        return engine(replace(problem, table=blank), seed, settings, progress)
 
     return ignoring_the_labels
 
@@ -87,16 +66,9 @@ def prior_draws(engine: Engine = run_exact) -> Engine:
 def _changed(change: Callable[[np.ndarray], np.ndarray], engine: Engine, name: str) -> Engine:
     """An engine whose parameter draws [S, C, D] are changed by a function."""
 
-    def changed(
-        network: Network,
-        table: CountTable,
-        concentration: np.ndarray,
-        policy: Policy,
-        seed: int,
-        settings: Settings,
-        progress: Progress | None,
-    ) -> Draws:
-        draws = engine(network, table, concentration, policy, seed, settings, progress)
+    def changed(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
+        network = problem.network
+        draws = engine(problem, seed, settings, progress)
         values = parameters_from_cells(network, draws.cells)
         return replace(draws, cells=cells_from_parameters(network, {k: change(v) for k, v in values.items()}))
 

@@ -16,9 +16,10 @@ import pandas as pd
 
 from rat_jax.inference.fit import fit as fit_labels
 from rat_jax.inference.posterior import Posterior
-from rat_jax.model.network import Network, Policy
+from rat_jax.model.declaration import Policy
+from rat_jax.model.likelihood import joint_with_states
+from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, allowed_states, count_table
-from rat_jax.studies.likelihood import joint_with_states
 
 DRAWS = 4000  # enough for intervals to two digits; more would only take memory
 
@@ -105,7 +106,7 @@ def sensitivity(
     posterior = fit if isinstance(fit, Posterior) else fit_labels(fit)
     network = posterior.network
     code = _codes_of(network, variable)
-    weights = _weights(network, posterior.policy, quantity)
+    weights = _weights(network, posterior.policies, quantity)
     table = count_table(network, posterior.counts)
     extra = _extra_rows(network, table, variable, unlabelled)
     line = _deltas(deltas)
@@ -161,14 +162,14 @@ def _codes_of(network: Network, variable: str) -> np.ndarray:
     return network.states[:, network.pipeline.index(variable)].astype(int)
 
 
-def _weights(network: Network, policy: Policy, quantity: str) -> np.ndarray:
+def _weights(network: Network, policies: Mapping[str, Policy], quantity: str) -> np.ndarray:
     """The weighting of the states [J] whose expectation the quantity is."""
     events = {
         q.name: network.event(q.of)
         for q in network.probabilities
         if not q.given and all(v in network.pipeline for v, _ in q.of)
     }
-    known = events | {"p_G": np.array(policy.weights)}
+    known = events | {name: np.array(policy.weights) for name, policy in policies.items()}
     if quantity not in known:
         raise ValueError(f"quantity: expected one of {', '.join(known)}, found {quantity!r}")
     return known[quantity]
