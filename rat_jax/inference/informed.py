@@ -3,29 +3,29 @@
 Answered from the pattern of labelling and the posterior covariance, not from the sampler's health. A
 parameter that no label's probability depends on still has its prior. Any other quantity is left
 undetermined if more than half of its posterior variance would remain however many more rows were
-labelled in the same way; a parameter is spared that verdict if the labels at least halved its prior
-standard deviation.
+labelled in the same way, because the labels show too little or cannot tell a mirror image from the truth; a
+parameter is spared that verdict if the labels at least halved its prior standard deviation.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from rat_jax.model.network import Network, Probability
+from rat_jax.inference.mirror import Mirror, mirrors, reflect
+from rat_jax.inference.shown import RANK_TOLERANCE, STEP, free_cells, shown_gradients, touched_cells
+from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable
-from rat_jax.model.quantities import probability
 
-STEP = 1e-30  # complex step: derivatives to machine precision, no cancellation
 LARGEST_SHARE = 0.5
 NARROWED = 0.5
-RANK_TOLERANCE = 1e-9
+MIRRORED_DRAWS = 500
+MOST_LABELS = 3  # that advice asks for at once
 
 Function = Callable[[np.ndarray], np.ndarray]
-Seen = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,49 @@ class Informed:
 
 
 @dataclass(frozen=True)
-class _Belief:
-    """Posterior of one system near its mean: cells [M], a root of the covariance of the free cells [L, L],
-    and the prior standard deviation of each free cell [L]."""
+class _Labelling:
+    """How one system is labelled: its patterns [P, V] and their rows [P]."""
 
+    patterns: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Belief:
+    """Posterior of the G systems that share tables (mostly one), near its mean.
+
+    cells: mean [G, M]. root: of the covariance of the K free coordinates, [K, K]; each system's own come first,
+    then the shared ones. place: where the L free cells of each system lie among them, [G, L]. prior_sd: [K].
+    """
+
+    network: Network
     cells: np.ndarray
     root: np.ndarray
+    place: np.ndarray
     prior_sd: np.ndarray
+
+    @classmethod
+    def of(cls, network: Network, draws: np.ndarray, concentration: np.ndarray) -> _Belief:
+        """From draws of the cells [G, draws, M]."""
+        free, _ = free_cells(network)
+        shared = network.is_shared[free]
+        num_own, number = int((~shared).sum()), len(draws)
+        place = np.empty((number, len(free)), int)
+        place[:, ~shared] = np.arange(number * num_own).reshape(number, -1)
+        place[:, shared] = number * num_own + np.arange(int(shared.sum()))
+        joint = np.empty((draws.shape[1], number * num_own + int(shared.sum())))
+        prior_sd = np.empty(joint.shape[1])
+        for g in range(number):
+            joint[:, place[g]] = draws[g][:, free]
+            prior_sd[place[g]] = np.sqrt(_prior_variance(network, concentration)[free])
+        covariance = np.atleast_2d(np.cov(joint, rowvar=False))
+        return cls(network, _interior(draws.mean(axis=1)), _root(covariance), place, prior_sd)
+
+    def spread(self, gradients: np.ndarray, g: int) -> np.ndarray:
+        """Gradients in the free cells of system g, [..., L], as gradients in all free coordinates, [..., K]."""
+        wide = np.zeros((*gradients.shape[:-1], len(self.root)))
+        wide[..., self.place[g]] = gradients
+        return wide
 
 
 def informed_quantities(
@@ -61,44 +97,81 @@ def informed_quantities(
 ) -> dict[tuple[str, str], Informed]:
     """The verdict on every (system, quantity).
 
-    cells: posterior draws of the cells [S, C, D, M].
+    cells: posterior draws of the cells [S, C, D, M]. Systems that share tables are taken together.
     functions: quantity name -> scalar function of the cells [..., M].
 
     Method: a pattern, its labels taken in order of how often each is observed, shows a chain of
     conditional probabilities (what R is, given A = 1, ...). With posterior covariance S, gradients J of
     all that is shown and gradient g of a quantity, the part of its variance that full knowledge of
-    what is shown would leave is g' (S - S J' (J S J')^+ J S) g / g' S g.
+    what is shown would leave is g' (S - S J' (J S J')^+ J S) g / g' S g. A renaming of the states that no
+    pattern tells apart leaves E[(f(image) - f)^2] / 4 of the variance of f over both images.
     """
-    free, _ = _free_cells(network)
-    prior_sd = np.sqrt(_prior_variance(network, concentration)[free])
+    draws = cells.reshape(len(cells), -1, network.num_cells)
+    labellings = []
+    for counts in table.mask_counts:
+        labellings.append(_Labelling(table.masks[counts > 0], counts[counts > 0]))
+    together = [range(len(draws))] if network.is_shared.any() else [range(s, s + 1) for s in range(len(draws))]
     verdicts = {}
-    for s, system in enumerate(table.systems):
-        draws = cells[s].reshape(-1, network.num_cells)
-        covariance = np.atleast_2d(np.cov(draws[:, free], rowvar=False))
-        belief = _Belief(_interior(draws.mean(axis=0)), _root(covariance), prior_sd)
-        patterns = table.masks[table.mask_counts[s] > 0]
-        weights = table.mask_counts[s][table.mask_counts[s] > 0]
-        for name, verdict in _system_verdicts(network, belief, patterns, weights, functions).items():
-            verdicts[system, name] = verdict
+    for group in together:
+        belief = _Belief.of(network, draws[list(group)], concentration)
+        judge = _Judgement(belief, [labellings[s] for s in group], draws[list(group)])
+        for g, s in enumerate(group):
+            for name, function in functions.items():
+                verdicts[table.systems[s], name] = judge.verdict(g, function)
     return verdicts
 
 
-def _system_verdicts(
-    network: Network,
-    belief: _Belief,
-    patterns: np.ndarray,
-    weights: np.ndarray,
-    functions: Mapping[str, Function],
-) -> dict[str, Informed]:
-    design = _Design.of(network, belief, patterns, weights)
-    verdicts = {}
-    for name, function in functions.items():
-        gradient = _gradient(network, belief.cells, function)
-        share = design.share(gradient)
-        ok = design.informs(gradient)
-        advice = "" if ok else _advice(network, belief, patterns, weights, design, gradient)
-        verdicts[name] = Informed(share, ok, advice)
-    return verdicts
+@dataclass
+class _Judgement:
+    """Verdicts on the quantities of one group of systems; what a labelling shows is worked out once."""
+
+    belief: _Belief
+    labellings: Sequence[_Labelling]
+    draws: np.ndarray
+    designs: dict[tuple[int, tuple[int, ...]], _Design] = field(default_factory=dict)
+
+    def verdict(self, g: int, function: Function) -> Informed:
+        network, cells = self.belief.network, self.belief.cells[g]
+        gradient = self.belief.spread(_gradient(network, cells, function), g)
+        if not (np.abs(gradient) > RANK_TOLERANCE).any():
+            return Informed(1.0, False, "it is given, not estimated from the labels")
+        design = self.design(g, ())
+        share = max(design.share(gradient), self.mirrored(g, function, design.mirrors))
+        ok = design.informs(gradient, share)
+        return Informed(share, ok, "" if ok else self.advice(g, function, gradient))
+
+    def design(self, g: int, also: tuple[int, ...]) -> _Design:
+        """What is shown if, in system g, these further variables were labelled throughout."""
+        if (g, also) not in self.designs:
+            changed = list(self.labellings)
+            if also:
+                changed[g] = _labelled(self.belief.network, changed[g], also)
+            self.designs[g, also] = _Design.of(self.belief, changed, g)
+        return self.designs[g, also]
+
+    def mirrored(self, g: int, function: Function, images: Sequence[Mirror]) -> float:
+        """Largest part of the variance over a quantity's mirror images that lies between them."""
+        draws = self.draws[g][:: max(1, self.draws.shape[1] // MIRRORED_DRAWS)]
+        here, share = function(draws), 0.0
+        for mirror in images:
+            there = function(reflect(self.belief.network, mirror, draws))
+            total = np.var(np.concatenate([here, there]))
+            share = max(share, float(np.mean((there - here) ** 2) / 4 / max(total, np.finfo(float).tiny)))
+        return min(share, 1.0)
+
+    def advice(self, g: int, function: Function, gradient: np.ndarray) -> str:
+        network, patterns = self.belief.network, self.labellings[g].patterns
+        prior_only = self.design(g, ()).is_prior(gradient)
+        reason = "its posterior is its prior" if prior_only else "the labels leave it undetermined"
+        never = [v.name for i, v in enumerate(network.variables) if not (patterns[:, i] >= 0).any()]
+        if not prior_only and never:
+            reason += f" ({' and '.join(never)} never observed)"
+        for also in _further_labels(network, patterns):
+            design = self.design(g, also)
+            share = max(design.share(gradient), self.mirrored(g, function, design.mirrors))
+            if design.informs(gradient, share):
+                return f"{reason}; label {' and '.join(_where(network, i, patterns) for i in also)} on some rows"
+        return f"{reason}; it needs rows of a kind that has not occurred yet"
 
 
 @dataclass(frozen=True)
@@ -106,16 +179,20 @@ class _Design:
     """What a way of labelling shows about a network, near one point."""
 
     belief: _Belief
-    left: np.ndarray  # root of the covariance that is left once all that is shown is known, [L, L]
-    touched: np.ndarray  # whether the probability of any pattern depends on the free cell, [L]
+    left: np.ndarray  # root of the covariance that is left once all that is shown is known, [K, K]
+    touched: np.ndarray  # whether the probability of any pattern depends on the free coordinate, [K]
+    mirrors: Sequence[Mirror]
 
     @classmethod
-    def of(cls, network: Network, belief: _Belief, patterns: np.ndarray, weights: np.ndarray) -> _Design:
-        shown = _gradients_shown(network, belief.cells, patterns, weights)
-        events = [Probability("", _labels(network, pattern)) for pattern in patterns if (pattern >= 0).any()]
-        slopes = [_gradient(network, belief.cells, lambda c, q=q: probability(network, c, q)) for q in events]
-        touched = np.any(np.abs(np.array(slopes).reshape(-1, len(belief.root))) > RANK_TOLERANCE, axis=0)
-        return cls(belief, belief.root @ _unseen_directions(shown @ belief.root), touched)
+    def of(cls, belief: _Belief, labellings: Sequence[_Labelling], system: int) -> _Design:
+        network, shown, touched = belief.network, [], np.zeros(len(belief.root), bool)
+        for g, labelling in enumerate(labellings):
+            known = belief.cells[g], labelling.patterns, labelling.weights
+            shown.append(belief.spread(shown_gradients(network, *known), g))
+            touched[belief.place[g]] |= touched_cells(network, *known)
+        left = belief.root @ _unseen_directions(np.concatenate(shown) @ belief.root)
+        pairs = [(labelling.patterns, labelling.weights) for labelling in labellings]
+        return cls(belief, left, touched, mirrors(network, pairs, system))
 
     def share(self, gradient: np.ndarray) -> float:
         """Part of a quantity's variance that is left; 1 where it is a parameter that no label touches."""
@@ -128,7 +205,7 @@ class _Design:
         """Whether the quantity depends on nothing that any label depends on."""
         return not (np.abs(gradient[self.touched]) > RANK_TOLERANCE).any()
 
-    def informs(self, gradient: np.ndarray) -> bool:
+    def informs(self, gradient: np.ndarray, share: float) -> bool:
         if self.is_prior(gradient):
             return False
         parameter = np.flatnonzero(np.abs(gradient) > RANK_TOLERANCE)
@@ -136,57 +213,16 @@ class _Design:
             i = parameter[0]
             if np.linalg.norm(self.belief.root[i]) < NARROWED * self.belief.prior_sd[i]:
                 return True
-        return self.share(gradient) <= LARGEST_SHARE
+        return share <= LARGEST_SHARE
 
 
-def _gradients_shown(network: Network, cells: np.ndarray, patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Gradients of the conditional probabilities that the patterns show, scaled to length 1: [n, L]."""
-    gradients = []
-    for seen, name in sorted(_looks(network, patterns, weights)):
-        for code in range(network.levels[name] - 1):
-            if network.is_possible(dict((*seen, (name, code)))):
-                q = Probability("", ((name, code),), seen)
-                gradients.append(_gradient(network, cells, lambda c, q=q: probability(network, c, q)))
-    gradients = np.array(gradients).reshape(-1, len(_free_cells(network)[0]))
-    length = np.linalg.norm(gradients, axis=1, keepdims=True)
-    return gradients[length[:, 0] > RANK_TOLERANCE] / length[length[:, 0] > RANK_TOLERANCE]
-
-
-def _looks(network: Network, patterns: np.ndarray, weights: np.ndarray) -> set[tuple[Seen, str]]:
-    """What was looked at, and given what: (labels seen before, label then looked at).
-
-    Taking the most often observed variable first recovers the order of labelling wherever one
-    label was sought only after seeing another. A branch that no row has entered yet is taken to be
-    labelled like its sibling: that nobody abstained says nothing about what would have been labelled.
-    """
-    observed = (patterns >= 0).T @ weights
-    order = sorted(range(len(network.variables)), key=lambda i: (-observed[i], i))
-    looks: set[tuple[Seen, str]] = set()
-
-    def follow(codes: np.ndarray, columns: list[int], seen: Seen) -> None:
-        for k, i in enumerate(columns):
-            name = network.variables[i].name
-            if not network.is_possible(dict(seen)):
-                return
-            looks.add((tuple(sorted(seen)), name))
-            for other in range(network.levels[name]):
-                branch = (*seen, (name, other))
-                if other != codes[i] and not _has_occurred(network, patterns, branch):
-                    follow(codes, columns[k + 1 :], branch)
-            seen = (*seen, (name, int(codes[i])))
-
-    for pattern in patterns:
-        follow(pattern, [i for i in order if pattern[i] >= 0], ())
-    return looks
-
-
-def _has_occurred(network: Network, patterns: np.ndarray, labels: Seen) -> bool:
-    names = [v.name for v in network.variables]
-    return bool(np.all([patterns[:, names.index(n)] == c for n, c in labels], axis=0).any())
-
-
-def _labels(network: Network, pattern: np.ndarray) -> Seen:
-    return tuple((v.name, int(c)) for v, c in zip(network.variables, pattern, strict=True) if c >= 0)
+def _further_labels(network: Network, patterns: np.ndarray) -> list[tuple[int, ...]]:
+    """Sets of variables that some rows lack, those of the pipeline before readings of it, small ones first."""
+    missing = [i for i in range(len(network.variables)) if (patterns[:, i] < 0).any()]
+    piped = [i for i in missing if network.variables[i].name in network.pipeline]
+    sets = [c for size in range(1, len(piped) + 1) for c in itertools.combinations(piped, size)]
+    more = [c for size in range(1, MOST_LABELS) for c in itertools.combinations(missing, size)]
+    return sets + [c for c in more if c not in sets]
 
 
 def _unseen_directions(shown: np.ndarray) -> np.ndarray:
@@ -210,19 +246,6 @@ def _interior(cells: np.ndarray) -> np.ndarray:
     return np.clip(cells, 1e-12, 1 - 1e-12)
 
 
-def _free_cells(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """Free coordinates (all outcomes of a row but the first): their cells [L], and d cells / d free [M, L]."""
-    free, first = [], []
-    for layout in network.layouts:
-        for start in range(layout.offset, layout.stop, len(layout.outcomes)):
-            free += range(start + 1, start + len(layout.outcomes))
-            first += [start] * (len(layout.outcomes) - 1)
-    slopes = np.zeros((network.num_cells, len(free)))
-    slopes[free, np.arange(len(free))] = 1.0
-    slopes[first, np.arange(len(free))] = -1.0
-    return np.array(free), slopes
-
-
 def _prior_variance(network: Network, concentration: np.ndarray) -> np.ndarray:
     """Prior variance of every cell, [M]: Dirichlet within each row."""
     variance = np.empty(network.num_cells)
@@ -237,46 +260,23 @@ def _prior_variance(network: Network, concentration: np.ndarray) -> np.ndarray:
 
 def _gradient(network: Network, cells: np.ndarray, function: Function) -> np.ndarray:
     """Derivative of a scalar function of the cells in the free coordinates, [L]."""
-    slopes = _free_cells(network)[1]
+    slopes = free_cells(network)[1]
     return np.imag(function(cells + 1j * STEP * slopes.T)) / STEP
 
 
-def _advice(
-    network: Network,
-    belief: _Belief,
-    patterns: np.ndarray,
-    weights: np.ndarray,
-    design: _Design,
-    gradient: np.ndarray,
-) -> str:
-    prior_only = design.is_prior(gradient)
-    reason = "its posterior is its prior" if prior_only else "the labels leave it undetermined"
-    never = [v.name for i, v in enumerate(network.variables) if not (patterns[:, i] >= 0).any()]
-    if not prior_only and never:
-        reason += f" ({' and '.join(never)} never observed)"
-    missing = [i for i in range(len(network.variables)) if (patterns[:, i] < 0).any()]
-    for size in range(1, len(missing) + 1):
-        for chosen in itertools.combinations(missing, size):
-            labelled = _Design.of(network, belief, *_labelled(network, patterns, weights, chosen))
-            if labelled.informs(gradient):
-                return f"{reason}; label {' and '.join(_where(network, i, patterns) for i in chosen)} on some rows"
-    return f"{reason}; it needs rows of a kind that has not occurred yet"
-
-
-def _labelled(
-    network: Network, patterns: np.ndarray, weights: np.ndarray, chosen: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The patterns as they would be with the chosen variables labelled throughout, every outcome occurring."""
-    rows, row_weights = [], []
-    for pattern, weight in zip(patterns, weights, strict=True):
-        gaps = [i for i in chosen if pattern[i] < 0]
+def _labelled(network: Network, labelling: _Labelling, also: tuple[int, ...]) -> _Labelling:
+    """The rows as they would be with further variables labelled throughout, every outcome occurring."""
+    rows, weights = [], []
+    for pattern, weight in zip(labelling.patterns, labelling.weights, strict=True):
+        gaps = [i for i in also if pattern[i] < 0]
         for codes in itertools.product(*(range(len(network.variables[i].levels)) for i in gaps)):
             filled = pattern.copy()
             filled[gaps] = codes
-            if network.is_possible(dict(_labels(network, filled))):
+            labels = {v.name: int(c) for v, c in zip(network.variables, filled, strict=True) if c >= 0}
+            if network.is_possible(labels):
                 rows.append(filled)
-                row_weights.append(weight)
-    return np.array(rows), np.array(row_weights)
+                weights.append(weight)
+    return _Labelling(np.array(rows), np.array(weights))
 
 
 def _where(network: Network, i: int, patterns: np.ndarray) -> str:
