@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
     from rat_jax.studies.compare import compare
+    from rat_jax.studies.leave_one_out import LeaveOneOut, leave_one_out
     from rat_jax.studies.sensitivity import Sensitivity, sensitivity
 
 _HOMES = {
@@ -48,6 +49,7 @@ _HOMES = {
     "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
     "rat_jax.studies.compare": ("compare",),
+    "rat_jax.studies.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
     "rat_jax.report.estimates_plot": ("plot_estimates",),
@@ -64,6 +66,7 @@ __all__ = [
     "Diagnostics",
     "LabelError",
     "Labels",
+    "LeaveOneOut",
     "Network",
     "PAPER_SETTINGS",
     "Policy",
@@ -86,6 +89,7 @@ __all__ = [
     "fit",
     "impute",
     "impute_draws",
+    "leave_one_out",
     "load",
     "plot_calibration",
     "plot_estimates",

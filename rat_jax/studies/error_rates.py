@@ -1,0 +1,71 @@
+"""The error rates of judges by name, and how many rows they are calibrated on.
+
+A network with judges comes in; each row of their error tables and each verdict in it is one rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from rat_jax.model.network import Network
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The chance that a judge says 1 in some states of the pipeline.
+
+    name: as in a summary (fpr_T.gpt4), or "P(R_J=1 | R=1 A=0 T=1)" where the table has no named rows.
+    variable: the judge's column. ones, row: cells in which the verdict is 1, and all cells of that row of the table.
+    """
+
+    name: str
+    variable: str
+    ones: tuple[int, ...]
+    row: tuple[int, ...]
+
+    def draws(self, cells: np.ndarray) -> np.ndarray:
+        """The rate, [...], from cell probabilities [..., M]."""
+        return cells[..., list(self.ones)].sum(axis=-1)
+
+    def prior(self, concentration: np.ndarray) -> tuple[float, float]:
+        """Its prior Beta (a, b) from the concentrations of the cells, [M]."""
+        a = concentration[list(self.ones)].sum()
+        return float(a), float(concentration[list(self.row)].sum() - a)
+
+
+def error_rates(network: Network) -> list[Rate]:
+    """Every estimated error rate of every judge, in the order of their tables."""
+    return [
+        Rate(
+            name=table.row_names[r] if table.row_names else _described(variable, table.parents, row),
+            variable=variable,
+            ones=tuple(start + k for k, outcome in enumerate(layout.outcomes) if outcome[i] == 1),
+            row=tuple(range(start, start + len(layout.outcomes))),
+        )
+        for table, layout in ((network.tables[t], network.layouts[t]) for t in network.measurements)
+        if not table.known
+        for i, variable in enumerate(table.variables)
+        for r, row in enumerate(layout.rows)
+        for start in [layout.offset + r * len(layout.outcomes)]
+    ]
+
+
+def is_calibrated(network: Network, counts: pd.DataFrame) -> pd.DataFrame:
+    """Which lines of a count table show a human label and the judge's verdict on it: bool, a column per judge's column.
+
+    An abstention counts as a human T: it is never a correct answer.
+    """
+    known = {
+        "R": counts["R"].notna().to_numpy(),
+        "T": (counts["T"].notna() | counts["A"].eq(1).fillna(False)).to_numpy(bool),
+    }
+    readings = [v for v in network.levels if v not in network.pipeline]
+    return pd.DataFrame({v: known[v[0]] & counts[v].notna().to_numpy() for v in readings}, index=counts.index)
+
+
+def _described(variable: str, parents: tuple[str, ...], row: tuple[int, ...]) -> str:
+    given = " ".join(f"{name}={code}" for name, code in zip(parents, row, strict=True))
+    return f"P({variable}=1 | {given})"
