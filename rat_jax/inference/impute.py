@@ -25,7 +25,7 @@ def impute(fit: Posterior, labels: Any) -> pd.DataFrame:
         rows it was fitted to.
 
     Returns a DataFrame with one line per row, in the order of the rows: `id` (where there are ids),
-    `system`, and one column per label and for the policy: p_R, p_A, p_T, p_G, in [0, 1]. A label that
+    `system`, and one column per label and policy: p_R, p_A, p_T, p_G, ..., in [0, 1]. A label that
     is present gives exactly 0 or 1.
 
     Raises ValueError for a system that `fit` does not have.
@@ -70,7 +70,9 @@ def _read(labels: Any) -> Labels:
 
 def _names(fit: Posterior) -> list[str]:
     pipeline = set(fit.network.pipeline)
-    return [q.name for q in fit.network.probabilities if {v for v, _ in q.of} <= pipeline and not q.given] + ["p_G"]
+    return [q.name for q in fit.network.probabilities if {v for v, _ in q.of} <= pipeline and not q.given] + list(
+        fit.policies
+    )
 
 
 def _kinds_of_rows(fit: Posterior, labels: Labels) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
@@ -95,4 +97,4 @@ def _given_labels(fit: Posterior, system: int, code: np.ndarray) -> np.ndarray:
         weight = weight * (table * allowed[0]).sum(axis=-1)[..., rows]
     posterior = weight / weight.sum(axis=-1, keepdims=True)
     events = [network.event(q.of) for q in network.probabilities if q.name in _names(fit)]
-    return np.stack([posterior @ np.asarray(e) for e in (*events, fit.policy.weights)])
+    return np.stack([posterior @ np.asarray(e) for e in (*events, *(p.weights for p in fit.policies.values()))])

@@ -298,4 +298,15 @@ def _where(network: Network, i: int, patterns: np.ndarray) -> str:
         if len(codes) == 1 and min(codes) >= 0:
             wanted[variable.name] = min(codes)
     conditions = [f"{variable} = {code}" for variable, code in wanted.items()]
+    names = [v.name for v in network.variables]
+    together = [name for j, name in enumerate(names) if _are_apart(network, patterns, i, j)]
+    conditions += [f"{' and '.join(together)} known"] if together else []
     return f"{name} (where {', '.join(conditions)})" if conditions else name
+
+
+def _are_apart(network: Network, patterns: np.ndarray, i: int, j: int) -> bool:
+    """Whether a variable and a reading are both observed, but never in the same row."""
+    seen = patterns >= 0
+    if network.variables[j].name in network.pipeline or network.variables[i].name not in network.pipeline:
+        return False
+    return bool(seen[:, i].any() and seen[:, j].any() and not (seen[:, i] & seen[:, j]).any())

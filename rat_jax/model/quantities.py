@@ -64,9 +64,25 @@ def probability(
     network: Network, cells: np.ndarray, quantity: Probability, states: np.ndarray | None = None
 ) -> np.ndarray:
     """P(of | given) [...] from cell probabilities [..., M]; `states` [..., J] spares computing them again."""
+    if (constant := _one_row(network, quantity)) is not None:
+        return cells[..., constant].sum(axis=-1)
     states = state_probabilities(network, cells) if states is None else states
     joint = _event(network, cells, states, quantity.of + quantity.given)
     return joint / _event(network, cells, states, quantity.given) if quantity.given else joint
+
+
+def _one_row(network: Network, quantity: Probability) -> np.ndarray | None:
+    """The cells that add up to the quantity, if it is a reading of states that all read the same row; else None."""
+    readings = [t for t in network.measurements if {v for v, _ in quantity.of} <= set(network.tables[t].variables)]
+    if not quantity.given or not readings or not {v for v, _ in quantity.given} <= set(network.pipeline):
+        return None
+    layout, table = network.layouts[readings[0]], network.tables[readings[0]]
+    rows = set(network.measurement_rows[network.measurements.index(readings[0])][network.event(quantity.given) > 0])
+    if len(rows) != 1:
+        return None
+    wanted = dict(quantity.of)
+    met = [all(o[table.variables.index(v)] == c for v, c in wanted.items()) for o in layout.outcomes]
+    return layout.offset + int(rows.pop()) * len(layout.outcomes) + np.flatnonzero(met)
 
 
 def _event(network: Network, cells: np.ndarray, states: np.ndarray, event: Assignment) -> np.ndarray:
