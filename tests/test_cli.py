@@ -119,9 +119,9 @@ def test_a_bad_sampling_verdict_exits_with_two(folder, capsys, monkeypatch):
 
 @pytest.mark.parametrize("sound", [True, False])
 def test_certify_holds_the_result_against_another_engine(sound, folder, capsys, monkeypatch):
-    def other_engine(network, table, prior, policy, seed, settings, progress):
-        draws = run_exact(network, table, prior, policy, seed, settings, progress)
-        cells = draws.cells.reshape(len(table.systems), settings.num_chains, settings.num_samples, -1)
+    def other_engine(problem, seed, settings, progress):
+        draws = run_exact(problem, seed, settings, progress)
+        cells = draws.cells.reshape(len(problem.table.systems), settings.num_chains, settings.num_samples, -1)
         return dataclasses.replace(draws, cells=cells if sound else cells**1.2)
 
     monkeypatch.setattr(certify, "run_nuts", other_engine)  # NUTS itself is certified elsewhere

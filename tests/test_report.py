@@ -13,10 +13,11 @@ import pytest
 from rich.console import Console, Group
 
 import rat_jax as rat
-from rat_jax.report import files, plots, tables, words
+from rat_jax.report import drawing, figure, files, plots, printed, tables, words
 from rat_jax.report.console import PlainConsole
 from rat_jax.report.document import document, to_json
-from rat_jax.report.reading import CASES, case_shares, in_words, of_hundred
+from rat_jax.report.load_table import load_report
+from rat_jax.report.reading import case_shares, cases, in_words, of_hundred
 
 LONG = "a-system-whose-name-goes-on-and-on-[bold]and-on[/bold]-$x^2$-$y$\x1b[31m-until-it-ends"
 
@@ -47,7 +48,7 @@ def failed(fit):
     return copy
 
 
-def printed(renderable, width=80) -> str:
+def text_of(renderable, width=80) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None, markup=False)
     console.print(renderable)
     return console.file.getvalue()
@@ -68,7 +69,7 @@ def drawn(ax) -> dict[tuple[str, str], tuple[float, float, float, bool]]:
 
 
 def test_the_report_shows_every_quantity_of_every_system(fit):
-    text = printed(tables.fit_report(fit, "mine.csv"))
+    text = text_of(tables.fit_report(fit, "mine.csv"))
     assert text.startswith("mine.csv: 150 rows, 2 systems")
     for quantity in fit.quantities:
         assert text.count(f"\n{quantity} ") >= 2
@@ -76,16 +77,16 @@ def test_the_report_shows_every_quantity_of_every_system(fit):
 
 def test_the_report_fits_into_eighty_columns(fit, failed):
     for posterior in (fit, failed):
-        assert max(len(line) for line in printed(tables.fit_report(posterior)).splitlines()) <= 80
+        assert max(len(line) for line in text_of(tables.fit_report(posterior)).splitlines()) <= 80
 
 
 def test_names_from_files_are_shown_literally(fit):
-    text = printed(tables.fit_report(fit), width=300)
+    text = text_of(tables.fit_report(fit), width=300)
     assert "[bold]and-on[/bold]" in text and "\x1b" not in text and r"\x1b[31m" in text
 
 
 def test_what_is_not_informed_is_in_parentheses_and_explained_once(fit):
-    text = printed(tables.fit_report(fit), width=300)
+    text = text_of(tables.fit_report(fit), width=300)
     line = next(
         line for line in text.split(r"\x1b[31m-until-it-ends (75 rows)")[1].splitlines() if "theta_T_plus" in line
     )
@@ -95,7 +96,7 @@ def test_what_is_not_informed_is_in_parentheses_and_explained_once(fit):
 
 
 def test_a_bad_sampling_verdict_leads_and_its_problems_follow(failed):
-    text = printed(tables.fit_report(failed))
+    text = text_of(tables.fit_report(failed))
     assert text.index("SAMPLING CANNOT BE TRUSTED") < text.index("side by side")
     assert text.rstrip().endswith("- chains disagree.")
 
@@ -113,12 +114,12 @@ def test_a_bad_sampling_verdict_leads_and_its_problems_follow(failed):
     ],
 )
 def test_no_more_decimals_than_the_monte_carlo_error_bears(sd, mcse, digits):
-    assert tables.decimals(sd, mcse) == digits
+    assert printed.decimals(sd, mcse) == digits
 
 
 def test_the_mean_is_rounded_not_cut():
     row = pd.Series({"mean": 0.12349, "sd": 0.1, "q2.5": 0.01, "q97.5": 0.999, "mcse_mean": 0.0005})
-    mean, interval, error = tables._quantity_cells(row, informed=True)
+    mean, interval, error = printed.quantity_cells(row, informed=True)
     assert (mean.plain, interval.plain, error.plain) == ("0.123", "0.010-0.999", "0.0005")
 
 
@@ -128,7 +129,7 @@ def test_chosen_priors_are_said():
 
 
 def test_the_load_report_shows_systems_labels_and_patterns():
-    text = printed(tables.load_report(rat.example_labels().report))
+    text = text_of(load_report(rat.example_labels().report))
     assert "471 rows, 3 systems" in text and "llama-3.1-405b-instruct   157" in text
     assert "1  0  1    .    1   302" in text and "Ignored columns: answerability" in text
 
@@ -139,8 +140,8 @@ def test_the_load_report_shows_systems_labels_and_patterns():
 def test_the_cases_share_every_state_among_them(fit):
     states = [dict(zip(fit.network.pipeline, map(int, s), strict=True)) for s in fit.network.states]
     for state in states:
-        assert sum(bool(belongs(state)) for belongs in CASES.values()) == 1
-    good = next(iter(CASES.values()))
+        assert sum(bool(belongs(state)) for belongs in cases(fit).values()) == 1
+    good = next(iter(cases(fit).values()))
     assert tuple(float(good(s)) for s in states) == fit.network.policy.weights
 
 
@@ -153,12 +154,12 @@ def test_case_shares_add_up_and_leave_out_what_labels_do_not_tell(fit):
 
 
 def test_another_policy_has_no_cases(fit):
-    other = dataclasses.replace(fit, policy=rat.Policy("other", (0.0, 0.0, 1.0, 0.0, 0.5, 0.0)))
+    other = dataclasses.replace(fit, policies={"p_G": rat.Policy("other", (0.0, 0.0, 1.0, 0.0, 0.5, 0.0))})
     assert case_shares(other).empty
 
 
-def test_the_sentence_names_the_largest_failure_first():
-    shares = pd.Series(dict(zip(CASES, (0.742, 0.1, 0.155, 0.003), strict=True)))
+def test_the_sentence_names_the_largest_failure_first(fit):
+    shares = pd.Series(dict(zip(cases(fit), (0.742, 0.1, 0.155, 0.003), strict=True)))
     assert in_words(shares) == (
         "Of 100 questions 74 go as they should. What fails: wrong despite support 16, "
         "answers without support 10, abstains despite support under 1."
@@ -166,9 +167,9 @@ def test_the_sentence_names_the_largest_failure_first():
 
 
 def test_of_a_hundred_questions_none_is_lost_and_larger_shares_never_get_fewer():
-    shares = np.random.default_rng(1).dirichlet([0.5] * len(CASES), size=300)
+    shares = np.random.default_rng(1).dirichlet([0.5] * 4, size=300)
     for row in [*shares, np.array([0.743, 0.124, 0.123, 0.010]), np.array([1.0, 0, 0, 0]), np.full(4, 0.25)]:
-        told = of_hundred(pd.Series(row, index=list(CASES)))
+        told = of_hundred(pd.Series(row, index=list("abcd")))
         plain = {"under 1": "0", "over 99": "100"}
         counts = np.array([int(plain.get(text, text)) for text in told.values()])
         assert counts.sum() == 100 and np.all(np.abs(counts - 100 * row) < 1)
@@ -176,8 +177,8 @@ def test_of_a_hundred_questions_none_is_lost_and_larger_shares_never_get_fewer()
 
 
 def test_after_a_bad_sampling_verdict_nothing_is_said_of_a_hundred_questions(fit, failed):
-    assert "100 questions" in printed(tables.fit_report(fit))
-    assert "100 questions" not in printed(tables.fit_report(failed))
+    assert "100 questions" in text_of(tables.fit_report(fit))
+    assert "100 questions" not in text_of(tables.fit_report(failed))
 
 
 @pytest.mark.parametrize(("silent", "said"), [(1, "1 of 18 quantities is NOT"), (2, "2 of 18 quantities are NOT")])
@@ -185,7 +186,7 @@ def test_what_is_not_informed_is_counted_in_grammar(fit, silent, said):
     copy = dataclasses.replace(fit)
     informed = {key: place >= silent for place, key in enumerate(fit.diagnostics.informed)}
     copy.__dict__["diagnostics"] = dataclasses.replace(fit.diagnostics, informed=informed)
-    assert said in printed(Group(*tables.verdict_lines(copy)))
+    assert said in text_of(Group(*tables.verdict_lines(copy)))
 
 
 @pytest.mark.parametrize("color", [None, "standard"])
@@ -235,7 +236,7 @@ def test_the_forest_draws_the_summary(fit):
 def test_a_panel_draws_the_four_conditionals_of_its_system(fit):
     axes = rat.plot_systems(fit)
     for ax, system in zip(axes, fit.systems, strict=True):
-        assert set(drawn(ax)) == {(system, q) for q in plots.PANEL}
+        assert set(drawn(ax)) == {(system, q) for q in plots.BINARY}
 
 
 def test_axes_run_from_zero_to_one_whatever_the_data(fit):
@@ -245,24 +246,23 @@ def test_axes_run_from_zero_to_one_whatever_the_data(fit):
 
 def test_what_is_not_informed_is_said_on_the_axes_that_show_it_only(fit):
     for ax, system in zip(rat.plot_systems(fit), fit.systems, strict=True):
-        silent = not all(fit.diagnostics.informed[system, q] for q in plots.PANEL)
-        assert (plots.NOT_INFORMED in ax.get_xlabel()) is silent
+        silent = not all(fit.diagnostics.informed[system, q] for q in plots.BINARY)
+        assert (drawing.NOT_INFORMED in ax.get_xlabel()) is silent
 
 
 def test_a_failed_verdict_is_on_every_figure_and_a_good_one_on_none(fit, failed):
-    def texts(figure):
-        words = " ".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
+    def texts(drawn):
+        words = " ".join(text.get_text() for text in drawn.findobj(matplotlib.text.Text))
         return " ".join(words.split())
 
-    for draw in (lambda f: rat.plot_forest(f).figure, lambda f: rat.plot_systems(f)[0].figure, plots.figure):
+    for draw in (lambda f: rat.plot_forest(f).figure, lambda f: rat.plot_systems(f)[0].figure, figure.figure):
         shown = texts(draw(failed))
         assert "SAMPLING FAILED do not use" in shown and "R-hat 1.70" in shown
         assert "SAMPLING" not in texts(draw(fit))
 
 
 def test_given_axes_are_used_and_returned(fit):
-    figure = matplotlib.figure.Figure()
-    one, *two = figure.subplots(1, 3)
+    one, *two = matplotlib.figure.Figure().subplots(1, 3)
     assert rat.plot_forest(fit, ax=one) is one
     assert list(rat.plot_systems(fit, axes=two)) == two
     with pytest.raises(ValueError, match="expected 2, one per system"):
@@ -273,7 +273,7 @@ def test_no_figure_stays_behind_in_pyplot(fit):
     import matplotlib.pyplot as plt
 
     before = plt.get_fignums()
-    plots.figure(fit)
+    figure.figure(fit)
     assert plt.get_fignums() == before
 
 
@@ -283,10 +283,10 @@ def test_figures_grow_with_the_number_of_systems(fit):
 
 
 def test_names_are_no_mathematics_and_no_longer_than_the_margin(fit):
-    literal = plots._literal(LONG)
+    literal = drawing.literal(LONG)
     assert "$" not in literal.replace(r"\$", "") and "\x1b" not in literal
-    assert max(map(len, literal.splitlines())) <= plots.NAME_LINE + 4
-    plots.figure(fit).canvas.draw()
+    assert max(map(len, literal.splitlines())) <= drawing.NAME_LINE + 4
+    figure.figure(fit).canvas.draw()
 
 
 @pytest.mark.parametrize("arguments", [{"quantities": ["p_X"]}, {"quantities": "p_G"}, {"systems": ["nobody"]}])
@@ -296,10 +296,10 @@ def test_an_unknown_name_is_refused(fit, arguments):
 
 
 def test_a_figure_is_written_in_the_format_its_name_asks_for(fit, tmp_path):
-    plots.save_figure(fit, tmp_path / "a.svg")
+    figure.save_figure(fit, tmp_path / "a.svg")
     assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="'.?xyz'"):
-        plots.check_format(tmp_path / "a.xyz")
+        figure.check_format(tmp_path / "a.xyz")
 
 
 # ------------------------------------------------------------------------------------------------------ files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 
 from rat_jax import __version__
 from rat_jax.cli import work
-from rat_jax.cli.options import Columns, FitOptions, LabelFile, with_fit_options
+from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, with_fit_options
 from rat_jax.cli.terminal import COULD_NOT_RUN, DONE, INTERRUPTED, complain
 
 # Usage errors of the parser. typer carries its own click or uses the installed one, depending on its version.
@@ -71,20 +72,23 @@ def _rat_jax(
 
 @app.command()
 @with_fit_options
-def fit(labels: LabelFile, column: Columns = None, *, options: FitOptions) -> int:
+def fit(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: FitOptions) -> int:
     """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
     work.check_options(options, labels)
-    return work.fit_and_tell(work.read(labels, column), options)
+    return work.fit_and_tell(work.read(labels, column, levels), options)
 
 
 @app.command()
-def check(labels: LabelFile, column: Columns = None) -> int:
+def check(labels: LabelFile, column: Columns = None, levels: Levels = None) -> int:
     """Read a label table without fitting it, and show what was read, coerced, missing or ignored."""
-    read = work.read(labels, column)
+    read = work.read(labels, column, levels)
     from rat_jax.report.console import PlainConsole
-    from rat_jax.report.tables import load_report
+    from rat_jax.report.load_table import load_report
 
-    PlainConsole().print(load_report(work.report_of(read)))
+    renamed = [word for text in column or () for word in ("--column", text)]
+    graded = [word for text in levels or () for word in ("--levels", text)]
+    command = shlex.join(["rat-jax", "fit", str(labels), *renamed, *graded])
+    PlainConsole().print(load_report(work.report_of(read), command))
     return DONE
 
 

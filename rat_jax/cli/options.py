@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-_OUTPUT, _EFFORT = "Files to write", "Model and effort"
+_OUTPUT, _EFFORT, _JUDGE = "Files to write", "Model and effort", "Judges"
 
 LabelFile = Annotated[
     Path, typer.Argument(metavar="LABELS", help="Label table: .csv, .tsv, .jsonl or .parquet.", show_default=False)
@@ -27,6 +27,14 @@ Columns = Annotated[
         help="Read a known column (R, A, T, system, ...) from one of another name; KNOWN= leaves it out. Repeatable.",
     ),
 ]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--levels",
+        metavar="NAME=LOW,...,HIGH",
+        help="Words of a label with more than two values, lowest first, such as R=fail,partial,success. Repeatable.",
+    ),
+]
 
 
 def _option(help: str, *names: str, panel: str = _EFFORT, **details: Any) -> Any:
@@ -37,7 +45,9 @@ def _option(help: str, *names: str, panel: str = _EFFORT, **details: Any) -> Any
 class FitOptions:
     """Every option that `fit` and `demo` share, as it was typed. A field without a name of its own is named alike."""
 
-    model: Annotated[str, _option("Which model: rat.", metavar="NAME")] = "rat"
+    model: Annotated[
+        str, _option("rat, judge (also takes a judge's labels) or graded (retrieval in levels).", metavar="NAME")
+    ] = "rat"
     method: Annotated[
         str, _option("exact, nuts, numpyro, or auto: exact where it applies, else nuts.", metavar="NAME")
     ] = "auto"
@@ -51,6 +61,10 @@ class FitOptions:
     num_warmup: Annotated[int, _option("Warm-up iterations of a chain.")] = 1000
     num_samples: Annotated[int, _option("Draws kept of a chain.")] = 1000
     num_chains: Annotated[int, _option("Chains of a system.")] = 4
+    policy: Annotated[
+        str | None,
+        _option("What p_G stands for: strict or lenient (model graded).", metavar="NAME", show_default=False),
+    ] = None
     certify: Annotated[bool, _option("Hold the result against a second, independent engine.", "--certify")] = False
     unlabelled: Annotated[
         int | None,
@@ -62,6 +76,27 @@ class FitOptions:
             show_default=False,
         ),
     ] = None
+    judge_structure: Annotated[
+        str, _option("How a judge errs: joint, factorized, by_abstention or fixed.", metavar="NAME", panel=_JUDGE)
+    ] = "joint"
+    judge_shared: Annotated[bool, _option("One error table for all systems.", "--judge-shared", panel=_JUDGE)] = False
+    judge_rate: Annotated[
+        list[str] | None,
+        _option(
+            "A known error rate for structure fixed, such as tpr_R=0.77; all of them are needed. Repeatable.",
+            metavar="NAME=VALUE",
+            panel=_JUDGE,
+        ),
+    ] = None
+    worth: Annotated[
+        bool, _option("How much the judge's labels add to the other labels of the same rows.", "--worth", panel=_JUDGE)
+    ] = False
+    structures: Annotated[bool, _option("Which error structure the labels support.", "--structures", panel=_JUDGE)] = (
+        False
+    )
+    transfer: Annotated[bool, _option("Whether a judge errs alike on every system.", "--transfer", panel=_JUDGE)] = (
+        False
+    )
     json: Annotated[Path | None, _option("All figures and both verdicts as JSON.", metavar="FILE", panel=_OUTPUT)] = (
         None
     )
@@ -72,7 +107,17 @@ class FitOptions:
 
     def priors(self) -> dict[str, list[float]]:
         """Concentrations by name of the parameter."""
-        return {name: _numbers(name, text) for name, text in pairs("--prior", "NAME=A,B", self.prior)}
+        given = pairs("--prior", "NAME=A,B", self.prior)
+        return {name: numbers("--prior", name, text, "2,1") for name, text in given}
+
+    def judge_rates(self) -> dict[str, float] | None:
+        """Known error rates by name, or None where none is given."""
+        given = list(pairs("--judge-rate", "NAME=VALUE", self.judge_rate))
+        return {name: numbers("--judge-rate", name, text, "0.8", most=1)[0] for name, text in given} or None
+
+    def studies(self) -> list[str]:
+        """The studies of the judge that were asked for."""
+        return [name for name in ("worth", "structures", "transfer") if getattr(self, name)]
 
     def files(self) -> list[Path]:
         """The files to write."""
@@ -114,8 +159,13 @@ def pairs(option: str, form: str, values: Sequence[str] | None) -> Iterator[tupl
         yield name, rest
 
 
-def _numbers(name: str, text: str) -> list[float]:
+def numbers(option: str, name: str, text: str, example: str, most: int | None = None) -> list[float]:
+    """The numbers in a text such as "2,1"; raises ValueError for what is none, or more than `most` of them."""
     try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise ValueError(f"--prior {name}: expected numbers such as {name}=2,1, found {name}={text}") from error
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or (most and len(found) > most):
+        what = "a number" if most == 1 else "numbers"
+        raise ValueError(f"{option} {name}: expected {what} such as {name}={example}, found {name}={text}")
+    return found

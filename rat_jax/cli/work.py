@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rat_jax.cli import studies
 from rat_jax.cli.options import FitOptions, pairs
 from rat_jax.cli.terminal import BAD_VERDICT, COULD_NOT_RUN, DONE, complain, progress_bar, use_compilation_cache
 
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
     from rat_jax.studies.certify import Certificate
 
 
-def read(path: Path, column: Sequence[str] | None) -> Labels:
-    """The label table, its columns named as on the command line."""
+def read(path: Path, column: Sequence[str] | None, level: Sequence[str] | None) -> Labels:
+    """The label table, its columns and levels named as on the command line."""
     import rat_jax as rat
 
     columns = {known: yours or None for known, yours in pairs("--column", "KNOWN=YOURS", column)}
-    return rat.read_labels(path, columns=columns or None)
+    levels = {name: words.split(",") for name, words in pairs("--levels", "NAME=LOW,...,HIGH", level)}
+    return rat.read_labels(path, columns=columns or None, levels=levels or None)
 
 
 def report_of(labels: Labels) -> LoadReport:
@@ -33,11 +35,14 @@ def check_options(options: FitOptions, *inputs: Path) -> None:
     from rat_jax.report import files
 
     options.priors()
+    options.judge_rates()
+    if options.model != "judge" and (asked := options.studies()):
+        raise ValueError(f"--{asked[0]} is about a judge: add --model judge")
     files.check_distinct([*inputs, *options.files()])
     for path in options.files():
         files.check_target(path)
     if options.plot is not None:
-        from rat_jax.report.plots import check_format
+        from rat_jax.report.figure import check_format
 
         check_format(options.plot)
 
@@ -51,7 +56,12 @@ def fit_and_tell(labels: Labels, options: FitOptions) -> int:
     if options.unlabelled is not None:
         _show_sensitivity(posterior, options.unlabelled)
     fitted = DONE if posterior.diagnostics.ok else BAD_VERDICT
-    return max(fitted, _certify(posterior, report.source, options)) if options.certify else fitted
+    found: dict[str, Any] = {}  # goes into the JSON file
+    codes = [_study(name, labels, posterior, options, found) for name in options.studies()]
+    codes += [_certify(posterior, options, found)] if options.certify else []
+    if found:
+        _write_json(posterior, report.source, options, found)
+    return max([fitted, *codes])
 
 
 def _fit(labels: Labels, options: FitOptions) -> Posterior:
@@ -65,6 +75,10 @@ def _fit(labels: Labels, options: FitOptions) -> Posterior:
             method=options.method,
             seed=options.seed,
             priors=options.priors(),
+            policy=options.policy,
+            judge_structure=options.judge_structure,
+            judge_shared=options.judge_shared,
+            judge_rates=options.judge_rates(),
             num_warmup=options.num_warmup,
             num_samples=options.num_samples,
             num_chains=options.num_chains,
@@ -83,25 +97,41 @@ def _show_sensitivity(posterior: Posterior, unlabelled: int) -> None:
         console.print(str(rat.sensitivity(posterior, variable=variable, unlabelled=unlabelled)), markup=False)
 
 
-def _certify(posterior: Posterior, source: str, options: FitOptions) -> int:
+def _study(name: str, labels: Labels, posterior: Posterior, options: FitOptions, found: dict[str, Any]) -> int:
+    """Answer one question about the judge of a fit that is already written and told."""
+    from rat_jax.report.console import PlainConsole
+
+    with progress_bar() as progress:
+        try:
+            result = studies.run(name, labels, posterior, options, progress)
+        except (ValueError, MemoryError) as error:
+            return complain(f"no answer to --{name}: {error}", COULD_NOT_RUN)
+    found[name] = result.to_dict()
+    PlainConsole().print(f"\n{studies.QUESTIONS[name]}", style="bold")
+    PlainConsole().print(str(result), markup=False)
+    return DONE
+
+
+def _certify(posterior: Posterior, options: FitOptions, found: dict[str, Any]) -> int:
     """Hold a fit that is already written and told against another engine; where that cannot be done, it stays."""
     import rat_jax as rat
+    from rat_jax.report.document import certificate_facts
 
     try:
         certificate = rat.certify(posterior, seed=options.seed)
     except (ValueError, MemoryError) as error:
         return complain(f"not certifiable: {str(error).removeprefix('certify: ')}", COULD_NOT_RUN)
-    _write_json(posterior, source, options, certificate)
+    found["certificate"] = certificate_facts(certificate)
     _show_certificate(certificate)
     return DONE if certificate.ok else BAD_VERDICT
 
 
-def _write_json(posterior: Posterior, source: str, options: FitOptions, certificate: Certificate | None = None) -> None:
+def _write_json(posterior: Posterior, source: str, options: FitOptions, found: Mapping[str, Any] | None = None) -> None:
     from rat_jax.report.document import document, to_json
     from rat_jax.report.files import write_whole
 
     if options.json is not None:
-        text = to_json(document(posterior, source, certificate))
+        text = to_json(document(posterior, source, found))
         write_whole(options.json, lambda path: path.write_text(text, encoding="ascii"))
 
 
@@ -112,7 +142,7 @@ def _write(posterior: Posterior, source: str, options: FitOptions) -> None:
     if options.output is not None:
         write_whole(options.output, posterior.save)
     if options.plot is not None:
-        from rat_jax.report.plots import save_figure
+        from rat_jax.report.figure import save_figure
 
         write_whole(options.plot, lambda path: save_figure(posterior, path))
 

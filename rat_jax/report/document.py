@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from rat_jax.studies.certify import Certificate
 
 
-def document(posterior: Posterior, source: str | None = None, certificate: Certificate | None = None) -> dict[str, Any]:
+def document(
+    posterior: Posterior, source: str | None = None, further: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Plain dicts, lists, strings, numbers and None: `systems`, `diagnostics`, `provenance`.
 
     source: name of the label table, recorded in `provenance`.
-    certificate: of this posterior, recorded as `certificate`.
+    further: plain facts about this posterior, such as a `certificate`, recorded under their names beside the others.
     A figure that does not exist (R-hat of exact draws) is None.
     """
     summary, informed = posterior.summary(), posterior.diagnostics.informed
@@ -33,15 +36,16 @@ def document(posterior: Posterior, source: str | None = None, certificate: Certi
         }
         for system in posterior.systems
     }
-    facts = {
+    return {
         "systems": systems,
         "diagnostics": posterior.diagnostics.to_dict(),
         "provenance": {"source": source, **posterior.provenance},
+        **(further or {}),
     }
-    return facts if certificate is None else facts | {"certificate": _certificate(certificate)}
 
 
-def _certificate(certificate: Certificate) -> dict[str, Any]:
+def certificate_facts(certificate: Certificate) -> dict[str, Any]:
+    """A certificate as plain facts for the document."""
     rows = [
         {"system": system, "quantity": quantity, **_figures(certificate.table.loc[(system, quantity)])}
         for system, quantity in certificate.table.index

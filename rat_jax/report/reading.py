@@ -1,4 +1,4 @@
-"""What fails: the joint states in which a RAT system misses its policy, grouped into three plain cases.
+"""What fails: the joint states in which a system misses its policy, grouped into a few plain cases.
 
 Nothing is estimated here. A share is the posterior mean of a weighting of the states, which `Posterior.quantity`
 computes; it is given only where the labels inform every quantity it depends on.
@@ -6,7 +6,7 @@ computes; it is given only where the labels inform every quantity it depends on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -14,31 +14,65 @@ from rat_jax.inference.posterior import Posterior
 
 AS_IT_SHOULD = "as it should"
 
-# Every state of RAT is in exactly one of these; the first is the default policy G.
-CASES = {
-    AS_IT_SHOULD: lambda s: (s["R"] == 0 and s["A"] == 1) or (s["R"] == 1 and s["T"] == 1),
-    "answers without support": lambda s: s["R"] == 0 and s["A"] == 0,
-    "wrong despite support": lambda s: s["R"] == 1 and s["A"] == 0 and s["T"] == 0,
-    "abstains despite support": lambda s: s["R"] == 1 and s["A"] == 1,
-}
-DEPENDS_ON = ("theta_R", "theta_A_minus", "theta_A_plus", "theta_T_plus", "p_G")
+State = dict[str, int]
 
 
 def case_shares(posterior: Posterior) -> pd.DataFrame:
-    """Share of questions in each of `CASES`: systems as rows, shares in [0, 1] that add up to 1.
+    """Share of questions in each of the `cases`: systems as rows, shares in [0, 1] that add up to 1.
 
-    Empty for another model or policy; a system is left out where the labels do not inform what it takes.
+    Empty for a policy of the user's own, or a model without R, A and T; a system is left out where the labels do
+    not inform what it takes.
     """
-    if posterior.model != "rat" or posterior.policy != posterior.network.policy:
-        return pd.DataFrame(columns=list(CASES), dtype=float)
-    systems = [s for s in posterior.systems if is_told(posterior.diagnostics.informed, s)]
-    means = {case: posterior.quantity(weights).mean(("chain", "draw")) for case, weights in CASES.items()}
+    weights = posterior.policy.weights
+    declared = any(weights == policy.weights for policy in posterior.network.policies.values())
+    if posterior.network.pipeline != ("R", "A", "T") or not declared:
+        return pd.DataFrame(dtype=float)
+    systems = [s for s in posterior.systems if is_told(posterior, s)]
+    means = {case: posterior.quantity(event).mean(("chain", "draw")) for case, event in cases(posterior).items()}
     return pd.DataFrame({case: mean.sel(system=systems).to_numpy() for case, mean in means.items()}, index=systems)
 
 
-def is_told(informed: Mapping[tuple[str, str], bool], system: str) -> bool:
-    """Whether the labels inform everything that the cases of a system depend on."""
-    return all(informed[system, quantity] for quantity in DEPENDS_ON)
+def cases(posterior: Posterior) -> dict[str, Callable[[State], bool]]:
+    """The cases: every state of R, A and T is in exactly one of them; the first is that the policy is kept.
+
+    With two levels of retrieval the others are three ways to fail. Levels between the lowest and the highest are a
+    case of their own: an answer, or where the policy takes a correct answer there, a wrong one.
+    """
+    top = posterior.network.levels["R"] - 1
+    kept = _kept_states(posterior)
+
+    def is_kept(s: State) -> bool:
+        return (s["R"], s["A"], s["T"]) in kept
+
+    def fails(at: Callable[[State], bool]) -> Callable[[State], bool]:
+        return lambda s: not is_kept(s) and at(s)
+
+    between = "wrong with partial support" if (1, 0, 1) in kept else "answers with partial support"
+    partial = {between: fails(lambda s: 0 < s["R"] < top)} if top > 1 else {}
+    return {
+        AS_IT_SHOULD: is_kept,
+        "answers without support": fails(lambda s: s["R"] == 0),
+        **partial,
+        "wrong despite support": fails(lambda s: s["R"] == top and s["A"] == 0),
+        "abstains despite support": fails(lambda s: s["R"] == top and s["A"] == 1),
+    }
+
+
+def is_told(posterior: Posterior, system: str) -> bool:
+    """Whether the labels inform everything that the cases of a system depend on.
+
+    That is every theta but the correctness of answers that the policy does not want anyway, and p_G.
+    """
+    kept = _kept_states(posterior)
+    levels = next(variable.levels for variable in posterior.network.variables if variable.name == "R")
+    idle = {f"theta_T[{level}]" for r, level in enumerate(levels) if (r, 0, 1) not in kept} | {"theta_T_minus"}
+    informed = {q: known for (s, q), known in posterior.diagnostics.informed.items() if s == system}
+    return all(known for q, known in informed.items() if q == "p_G" or (q.startswith("theta_") and q not in idle))
+
+
+def _kept_states(posterior: Posterior) -> set[tuple[int, ...]]:
+    states = zip(posterior.network.states, posterior.policy.weights, strict=True)
+    return {tuple(map(int, state)) for state, weight in states if weight == 1.0}
 
 
 def in_words(system_shares: pd.Series) -> str:

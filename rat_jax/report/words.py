@@ -6,6 +6,8 @@ characters that would move the cursor or be read as markup.
 
 from __future__ import annotations
 
+import re
+
 HEADLINES = ("p_R", "p_A", "p_T", "p_G")
 
 MEANINGS = {
@@ -13,6 +15,8 @@ MEANINGS = {
     "p_A": "system abstains",
     "p_T": "user gets a correct answer",
     "p_G": "system does what it should",
+    "p_G_strict": "as it should; only the best retrieval may be answered",
+    "p_G_lenient": "as it should; partial retrieval may be answered too",
     "theta_R": "the same as p_R",
     "theta_A_minus": "abstains when retrieval failed",
     "theta_A_plus": "abstains when retrieval was ok",
@@ -20,10 +24,58 @@ MEANINGS = {
     "theta_T_plus": "answer correct with support",
 }
 
+# Of one level of retrieval, where it has more than two; the level's own word follows.
+OF_A_LEVEL = {
+    "theta_R": "retrieval is",
+    "theta_A": "abstains, retrieval",
+    "theta_T": "answer correct, retrieval",
+}
+
+# What one judge says; its name, or "judge", comes first.
+OF_A_JUDGE = {
+    "p_RJ": "says retrieval ok (raw rate)",
+    "p_TJ": "says correct (raw rate)",
+    "tpr_R": "says retrieval ok when it is",
+    "fpr_R": "says retrieval ok when it is not",
+    "tpr_T": "says correct when it is",
+    "fpr_T": "says correct when it is not",
+    "youden_R": "has this skill on retrieval, 0 = none",
+    "youden_T": "has this skill on correctness, 0 = none",
+    "tpr_R_answered": "says retrieval ok when it is, and system answered",
+    "fpr_R_answered": "says retrieval ok when it is not, and system answered",
+    "tpr_R_abstained": "says retrieval ok when it is, and system abstained",
+    "fpr_R_abstained": "says retrieval ok when it is not, and system abstained",
+    "fpr_T_answered": "says correct of an answer that is not",
+    "fpr_T_abstained": "says correct of an abstention",
+    "judge": "gives these verdicts in this state",
+}
+
 
 def meaning(quantity: str) -> str:
-    """The meaning of a quantity in a few words; empty where there are none. `theta_A[partial]` is read as `theta_A`."""
-    return MEANINGS.get(quantity) or MEANINGS.get(quantity.partition("[")[0], "")
+    """The meaning of a quantity in a few words; empty where there are none.
+
+    An element such as `theta_A[partial]` and a named judge's `tpr_R.gpt4` are told from their names alone.
+
+    >>> meaning("theta_A[partial]"), meaning("tpr_T.gpt4")
+    ('abstains, retrieval partial', 'gpt4 says correct when it is')
+    """
+    base, judge, element = parts(quantity)
+    if base in OF_A_JUDGE:
+        return f"{judge or 'judge'} {OF_A_JUDGE[base]}"
+    if element and base in OF_A_LEVEL:
+        return f"{OF_A_LEVEL[base]} {element}"
+    if base.startswith("p_G_") and base not in MEANINGS:
+        return f"does as policy {base.removeprefix('p_G_')} wants"
+    return MEANINGS.get(base, "")
+
+
+def parts(quantity: str) -> tuple[str, str, str]:
+    """A quantity's name, its judge's and its element's: "judge.gpt4[a,b]" -> ("judge", "gpt4", "a,b"); "" for none."""
+    name, dot, judge = quantity.partition(".")
+    if dot and name in OF_A_JUDGE and name != "judge":
+        return name, judge, ""
+    found = re.fullmatch(r"(theta_\w+|judge)(?:\.(.+?))?(?:\[([^\[]*)\])?", quantity, re.DOTALL)
+    return found.groups(default="") if found else (quantity, "", "")  # type: ignore[return-value]
 
 
 def printable(text: str) -> str:
