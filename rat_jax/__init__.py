@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rat_jax.model.rat import RAT
     from rat_jax.report.calibration_plot import plot_calibration
     from rat_jax.report.estimates_plot import plot_estimates
+    from rat_jax.report.judge_plot import plot_judge
     from rat_jax.report.plots import plot_forest, plot_systems
     from rat_jax.report.sensitivity_plot import plot_sensitivity
     from rat_jax.studies.agreement import Agreement, agreement
@@ -54,6 +55,7 @@ _HOMES = {
     "rat_jax.report.calibration_plot": ("plot_calibration",),
     "rat_jax.report.estimates_plot": ("plot_estimates",),
     "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
+    "rat_jax.report.judge_plot": ("plot_judge",),
     "rat_jax.report.plots": ("plot_forest", "plot_systems"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -94,6 +96,7 @@ __all__ = [
     "plot_calibration",
     "plot_estimates",
     "plot_forest",
+    "plot_judge",
     "plot_sensitivity",
     "plot_systems",
     "read_labels",
