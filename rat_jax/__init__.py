@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from rat_jax.studies.compare import compare
     from rat_jax.studies.leave_one_out import LeaveOneOut, leave_one_out
     from rat_jax.studies.sensitivity import Sensitivity, sensitivity
+    from rat_jax.studies.structures import StructureComparison, compare_structures
+    from rat_jax.studies.transfer import JudgeTransfer, judge_transfer
+    from rat_jax.studies.worth import JudgeWorth, judge_worth
 
 _HOMES = {
     "rat_jax.labels": ("LabelError", "Labels", "example_labels", "read_labels"),
@@ -52,6 +55,9 @@ _HOMES = {
     "rat_jax.studies.compare": ("compare",),
     "rat_jax.studies.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
+    "rat_jax.studies.structures": ("StructureComparison", "compare_structures"),
+    "rat_jax.studies.transfer": ("JudgeTransfer", "judge_transfer"),
+    "rat_jax.studies.worth": ("JudgeWorth", "judge_worth"),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
     "rat_jax.report.estimates_plot": ("plot_estimates",),
     "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
@@ -66,6 +72,8 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Diagnostics",
+    "JudgeTransfer",
+    "JudgeWorth",
     "LabelError",
     "Labels",
     "LeaveOneOut",
@@ -79,6 +87,7 @@ __all__ = [
     "SamplingError",
     "SamplingWarning",
     "Sensitivity",
+    "StructureComparison",
     "Table",
     "Variable",
     "agreement",
@@ -86,11 +95,14 @@ __all__ = [
     "calibrate",
     "certify",
     "compare",
+    "compare_structures",
     "counted",
     "example_labels",
     "fit",
     "impute",
     "impute_draws",
+    "judge_transfer",
+    "judge_worth",
     "leave_one_out",
     "load",
     "plot_calibration",

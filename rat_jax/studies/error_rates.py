@@ -1,10 +1,11 @@
-"""The error rates of judges by name, and how many rows they are calibrated on.
+"""The error rates of judges by name, and the rows that calibrate them.
 
 A network with judges comes in; each row of their error tables and each verdict in it is one rate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,17 +54,21 @@ def error_rates(network: Network) -> list[Rate]:
     ]
 
 
-def is_calibrated(network: Network, counts: pd.DataFrame) -> pd.DataFrame:
-    """Which lines of a count table show a human label and the judge's verdict on it: bool, a column per judge's column.
+def calibrating(network: Network, counts: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Which lines of a count table show a human label and the judge's verdict on it, bool per judge's column.
 
     An abstention counts as a human T: it is never a correct answer.
     """
-    known = {
-        "R": counts["R"].notna().to_numpy(),
-        "T": (counts["T"].notna() | counts["A"].eq(1).fillna(False)).to_numpy(bool),
-    }
-    readings = [v for v in network.levels if v not in network.pipeline]
-    return pd.DataFrame({v: known[v[0]] & counts[v].notna().to_numpy() for v in readings}, index=counts.index)
+    seen = {name: counts[name].notna().to_numpy() for name in network.levels}
+    known = {"R": seen["R"], "T": seen["T"] | (counts["A"].fillna(-1).to_numpy(int) == 1)}
+    return {name: known[name[0]] & seen[name] for name in network.levels if name not in network.pipeline}
+
+
+def rows_per_system(counts: pd.DataFrame, chosen: Mapping[str, np.ndarray], systems: Sequence[str]) -> pd.DataFrame:
+    """Number of rows per system among chosen lines of a count table: a column per choice, indexed by system."""
+    number, system = counts["count"].to_numpy(), counts["system"].to_numpy(str)
+    sums = {name: [int(number[lines & (system == s)].sum()) for s in systems] for name, lines in chosen.items()}
+    return pd.DataFrame(sums, index=pd.Index(systems, name="system"))
 
 
 def _described(variable: str, parents: tuple[str, ...], row: tuple[int, ...]) -> str:
