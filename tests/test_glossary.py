@@ -1,7 +1,8 @@
-"""The worked example of docs/glossary.md, computed again by a route that shares nothing with the package.
+"""The worked examples of docs/glossary.md, computed again by a route that shares nothing with the package.
 
 With four rows the likelihood is a polynomial of low degree in each of the five parameters, so an
-eight-point Gauss-Legendre rule in every direction integrates it exactly (to rounding).
+eight-point Gauss-Legendre rule in every direction integrates it exactly (to rounding). The small sums of the other
+models are worked out from the text itself.
 """
 
 import itertools
@@ -14,6 +15,9 @@ import pandas as pd
 import pytest
 
 import rat_jax as rat
+from rat_jax.model.graded import graded_network
+from rat_jax.model.judge import STRUCTURES, judge_network
+from rat_jax.model.quantities import cells_from_parameters, evaluate
 
 GLOSSARY = (Path(__file__).parent.parent / "docs" / "glossary.md").read_text(encoding="utf-8")
 
@@ -99,9 +103,60 @@ def test_the_printed_probability_of_the_missing_label_is_right():
     assert has_r == pytest.approx(8 / 13, abs=1e-12)
 
 
-def test_every_quantity_of_the_model_is_in_the_glossary():
-    for name in fit_exactly(COMPLETE).quantities:
-        assert f"`{name}`" in GLOSSARY
+RATES = {"tpr_R": 0.77, "fpr_R": 0.19, "tpr_T": 0.88, "fpr_T": 0.43}
+
+
+def networks() -> dict[str, rat.Network]:
+    judges = {
+        structure: judge_network(["R_J", "T_J"], structure, rates=RATES if structure == "fixed" else None)
+        for structure in STRUCTURES
+    }
+    return {"rat": rat.RAT, "graded": graded_network(), **judges}
+
+
+@pytest.mark.parametrize("model", networks())
+def test_every_quantity_of_every_model_has_an_entry(model):
+    for name in networks()[model].quantity_names:
+        assert f"\n| `{name}` | " in GLOSSARY
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_every_error_structure_has_an_entry_with_its_free_numbers(structure):
+    network = networks()[structure]
+    free = sum(
+        len(network.layouts[t].rows) * (len(network.layouts[t].outcomes) - 1)
+        for t in network.measurements
+        if not network.tables[t].known
+    )
+    assert re.search(rf"^\| `{structure}` \|.*\| {free} \|$", GLOSSARY, re.MULTILINE)
+
+
+GRADED_EXAMPLE = {"theta_R": (0.2, 0.3, 0.5), "theta_A": (0.5, 0.2, 0.1), "theta_T": (0.1, 0.5, 0.8)}
+
+
+def test_the_worked_sums_of_graded_retrieval_are_right():
+    for name, values in GRADED_EXAMPLE.items():
+        assert f"`{name}` = {values}" in GLOSSARY
+    values = {name: np.array(value) for name, value in GRADED_EXAMPLE.items()}
+    network = networks()["graded"]
+    found = evaluate(network, network.policies, cells_from_parameters(network, values))
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.x +]+) \| (\d\.\d+) \|$", GLOSSARY, re.MULTILINE)
+    assert [name for name, _, _ in rows] == ["p_A", "p_T", "p_G_strict", "p_G_lenient"]
+    for name, sum_of_products, value in rows:
+        worked = sum(np.prod([float(x) for x in term.split(" x ")]) for term in sum_of_products.split(" + "))
+        assert worked == pytest.approx(float(value), abs=1e-12)
+        assert found[name] == pytest.approx(float(value), abs=1e-12)
+
+
+def test_the_worked_raw_rate_of_a_judge_is_right():
+    assert "0.6 x 0.9 + 0.4 x 0.2 = 0.62" in GLOSSARY and "(0.62 - 0.2) / (0.9 - 0.2) = 0.60" in GLOSSARY
+    assert 0.6 * 0.9 + 0.4 * 0.2 == pytest.approx(0.62) and (0.62 - 0.2) / (0.9 - 0.2) == pytest.approx(0.6)
+    network = judge_network(["T_J"], "factorized")
+    thetas = {"theta_R": 0.8, "theta_A_minus": 0.5, "theta_A_plus": 0.1, "theta_T_minus": 0.24, "theta_T_plus": 0.8}
+    values = {name: np.array(value) for name, value in {**thetas, "fpr_T": 0.2, "tpr_T": 0.9}.items()}
+    found = evaluate(network, network.policies, cells_from_parameters(network, values))
+    assert found["p_T"] == pytest.approx(0.6) and found["p_TJ"] == pytest.approx(0.62)
+    assert found["youden_T"] == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("rows", [COMPLETE, R_OF_THE_LAST_MISSING], ids=["complete", "missing"])

@@ -47,7 +47,7 @@ def judge_table(posterior: Posterior, system: str) -> Group:
 
 
 def _who(judge: Judge, label: str) -> Text:
-    return Text.assemble((shortened(judge.name or "judge", 3 * NAME_WIDTH), "bold"), f"\n{VERDICTS[label]} ({label})")
+    return Text.assemble((shortened(judge.name or "judge", 2 * NAME_WIDTH), "bold"), f"\n{VERDICTS[label]} ({label})")
 
 
 def _cells(posterior: Posterior, system: str, judge: Judge, label: str, case: str = "") -> list[Text]:

@@ -28,7 +28,7 @@ def load_report(report: LoadReport, command: str = "rat-jax fit labels.csv") -> 
     systems = plural(len(report.systems), "system")
     title = f"{printable(report.source)}: {plural(report.rows, 'row')}{lines}, {systems}"
     sentences = [Text(f"- {printable(sentence)}") for sentence in (*report.sentences(), *_unfit(report))]
-    advice = [Text(f"\n{printable(line)}") for line in _which_model(report, command)]
+    advice = _which_model(report, command)
     return Group(
         Text(title, style="bold"),
         Text(),
@@ -50,14 +50,18 @@ def _unfit(report: LoadReport) -> Iterator[str]:
         )
 
 
-def _which_model(report: LoadReport, command: str) -> Iterator[str]:
-    """The model that fits the table, where it is not the default one, and the command to run."""
-    judges = [name for name in verdicts(report.labels) if _rows_labelled(report, name)]
+def _which_model(report: LoadReport, command: str) -> list[Text]:
+    """The model that fits the table, where it is not the default one, and below it the command to run."""
+    heard = [name for name in verdicts(report.labels) if _rows_labelled(report, name)]
     if len(report.labels.get("R", ())) > 3:  # a figure per level, and one for missing
-        beside = f" ({', '.join(judges)}: no model takes graded retrieval and a judge together)" if judges else ""
-        yield f"R has more than two levels: model graded takes them{beside}: {command} --model graded"
-    elif judges and set(report.absent) != {"R", "A", "T"}:
-        yield f"A judge speaks ({', '.join(judges)}): model judge corrects it for its errors: {command} --model judge"
+        left_out = f", but not {', '.join(heard)}: no model takes both" if heard else ""
+        model, why = "graded", f"R has more than two levels: model graded takes them{left_out}."
+    elif heard and set(report.absent) != {"R", "A", "T"}:
+        model, why = "judge", f"A judge's labels ({', '.join(heard)}): model judge uses them, corrected for its errors."
+    else:
+        return []
+    run = Text(printable(f"  {command} --model {model}"), no_wrap=True, overflow="ignore")  # stays one line to copy
+    return [Text(f"\n{printable(why)}"), run]
 
 
 def _rows_labelled(report: LoadReport, name: str) -> int:

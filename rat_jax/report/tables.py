@@ -22,6 +22,12 @@ from rat_jax.report.reading import case_shares, in_words, of_hundred
 from rat_jax.report.words import meaning, plural, printable
 
 HEADS = {"p_R": "retrieval ok", "p_A": "abstains", "p_T": "correct", "p_G": "as it should"}
+STRUCTURES = {
+    "joint": "joint errors",
+    "factorized": "factorized errors",
+    "by_abstention": "errors by abstention",
+    "fixed": "known errors",
+}
 MOST_COLUMNS = 5  # of up to twelve characters, in a line of eighty
 
 
@@ -64,7 +70,7 @@ def header(posterior: Posterior, source: str, notes: Sequence[str] = ()) -> Iter
 def model_in_words(facts: Mapping[str, Any]) -> str:
     """The model of a posterior's provenance, with what was chosen about it."""
     chosen = facts.get("declaration", {})
-    words = [f"{chosen['structure'].replace('_', ' ')} errors"] if "structure" in chosen else []
+    words = [STRUCTURES.get(chosen["structure"], "")] if "structure" in chosen else []
     words += ["one error table for all systems"] if chosen.get("shared") else []
     words += [f"{name} {rate:g}" for name, rate in (chosen.get("rates") or {}).items()]
     words += [" < ".join(chosen["levels"])] if "levels" in chosen else []
