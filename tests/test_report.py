@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console, Group
+from stand_in import quick_engine  # noqa: F401
 
 import rat_jax as rat
 from rat_jax.report import drawing, figure, files, plots, printed, tables, words
@@ -39,6 +40,49 @@ def fit():
     return rat.fit(labels, seed=3, num_warmup=300, num_samples=500, on_failure="keep")
 
 
+def judged_labels():
+    """Two systems, a judge of both labels and one named gpt4 of T alone; b's T is known on some rows only."""
+    rows = pd.DataFrame(
+        {
+            "R": [1, 1, 1, 0, 0, 1, 0],
+            "A": [0, 0, 1, 1, 0, 0, 0],
+            "T": [1, 0, 0, 0, 1, 1, 0],
+            "R_J": [1, 1, 1, 0, 0, 0, 1],
+            "T_J": [1, 1, 0, 0, 1, 0, 0],
+            "T_J.gpt4": [1, 0, 0, 1, 1, 1, 0],
+            "count": [60, 19, 9, 22, 8, 13, 7],
+        }
+    )
+    unlabelled = rows.assign(R=pd.NA, T=pd.NA)
+    return rat.read_labels(pd.concat([rows.assign(system="a"), rows.assign(system="b"), unlabelled.assign(system="b")]))
+
+
+@pytest.fixture(scope="module")
+def judged(quick_engine):
+    return rat.fit(judged_labels(), "judge", num_samples=500)
+
+
+@pytest.fixture(scope="module")
+def known(quick_engine):
+    """The same with the judges' error rates given."""
+    rates = {"tpr_R": 0.9, "fpr_R": 0.2, "tpr_T": 0.8, "fpr_T": 0.3, "tpr_T.gpt4": 0.9, "fpr_T.gpt4": 0.1}
+    return rat.fit(judged_labels(), "judge", judge_structure="fixed", judge_rates=rates, num_samples=500)
+
+
+@pytest.fixture(scope="module")
+def graded(quick_engine):
+    """Two systems, three levels of retrieval."""
+    rows = pd.DataFrame(
+        {
+            "R": ["fail", "fail", "partial", "partial", "success", "success", "fail"],
+            "A": [1, 0, 1, 0, 0, 1, 0],
+            "T": [0, 0, 0, 1, 1, 0, 1],
+            "count": [20, 9, 14, 11, 50, 4, 3],
+        }
+    )
+    return rat.fit(pd.concat([rows.assign(system="a"), rows.assign(system="b")]), "graded", num_samples=500)
+
+
 @pytest.fixture
 def failed(fit):
     """The same posterior with a bad sampling verdict."""
@@ -57,7 +101,7 @@ def text_of(renderable, width=80) -> str:
 def drawn(ax) -> dict[tuple[str, str], tuple[float, float, float, bool]]:
     """What an axes shows: (system, quantity) -> lower end, mean, upper end, whether it is solid."""
     lines = {}
-    for line in ax.lines:
+    for line in filter(matplotlib.lines.Line2D.get_gid, ax.lines):
         lines.setdefault(tuple(line.get_gid().split(" | ")), []).append(line)
     return {
         key: (*span.get_xdata()[:1], *mean.get_xdata(), *span.get_xdata()[1:], mean.get_markerfacecolor() != "white")
@@ -134,6 +178,129 @@ def test_the_load_report_shows_systems_labels_and_patterns():
     assert "1  0  1    .    1   302" in text and "Ignored columns: answerability" in text
 
 
+# ------------------------------------------------------------------------------------- tables of the other models
+
+
+def test_every_row_of_every_summary_is_explained(judged, known, graded):
+    for posterior in (judged, known, graded):
+        for quantity in posterior.summary().index.unique("quantity"):
+            assert words.meaning(quantity), quantity
+
+
+def test_a_named_judge_and_an_element_are_told_from_the_name():
+    assert words.meaning("tpr_T.gpt-4.1[x]").startswith("gpt-4.1[x] says")
+    assert words.meaning("judge.gpt4[R=0 A=0 T=0, R_J=1 T_J=0]").startswith("gpt4 ")
+    assert words.meaning("theta_T[partial]").endswith("partial")
+    assert words.meaning("p_G_brave") == "does as policy brave wants"
+    assert words.meaning("something_else") == ""
+
+
+def test_the_entries_of_the_error_table_are_counted_but_not_printed(judged):
+    text = text_of(tables.fit_report(judged))
+    entries = [q for q in judged.summary().index.unique("quantity") if q.startswith("judge")]
+    assert len(entries) == 24 + 6 and "judge[" not in text and "judge.gpt4[" not in text
+    assert "(judge, judge.gpt4: 30 figures a system)" in " ".join(text.split())
+
+
+def test_entries_of_the_error_table_are_no_part_of_verdict_and_advice(judged):
+    silent = dataclasses.replace(
+        judged.diagnostics,
+        informed={key: not key[1].startswith(("judge", "theta_R")) for key in judged.diagnostics.informed},
+        advice={key: "label T" for key in judged.diagnostics.informed if key[1].startswith(("judge", "theta_R"))},
+    )
+    copy = dataclasses.replace(judged)
+    copy.__dict__["diagnostics"] = silent
+    text = text_of(tables.fit_report(copy))
+    assert "2 of 42 quantities are NOT informed" in text
+    assert "- theta_R of every system: label T." in text and "judge[" not in text
+
+
+def test_a_judge_stands_in_its_own_table_with_its_raw_rate_beside_the_true_one(judged):
+    text = text_of(tables.fit_report(judged))
+    own, judges = text.split("\na (138 rows)")[1].split("The judges on a")
+    assert not re.search(r"tpr|fpr|youden|p_TJ", own)
+    rows = [line for line in judges.splitlines() if line.startswith(("judge ", "gpt4 "))][1:]
+    assert [line.split()[0] for line in rows] == ["judge", "judge", "gpt4"]
+    summary = judged.summary().loc["a"]["mean"]
+    names = [["p_RJ", "p_R", "tpr_R", "fpr_R", "youden_R"]]
+    names += [[f"p_TJ{end}", "p_T", f"tpr_T{end}", f"fpr_T{end}", f"youden_T{end}"] for end in ("", ".gpt4")]
+    for line, quantities in zip(rows, names, strict=True):
+        for said, quantity in zip(line.split()[1:], quantities, strict=True):
+            assert float(said) == pytest.approx(summary[quantity], abs=10 ** -len(said.partition(".")[2]))
+
+
+def test_rates_that_were_given_are_marked_and_not_counted_as_estimates(known):
+    text = text_of(tables.fit_report(known))
+    assert "(known errors, tpr_R 0.9" in " ".join(text.split())
+    assert text.split("The judges on a")[1].split("The judges on b")[0].count("(given)") == 12 - 3
+    assert "All 24 quantities are informed" in text
+    first = printed.cell(known.summary().loc[("a", "tpr_R")], informed=False)
+    assert first.plain == "0.900\n(given)"
+
+
+def test_rates_of_their_own_under_abstention_have_rows_of_their_own(quick_engine):
+    posterior = rat.fit(judged_labels(), "judge", judge_structure="by_abstention", judge_shared=True, num_samples=500)
+    text = text_of(tables.fit_report(posterior))
+    assert "(errors by abstention, one error table for all systems)" in " ".join(text.split())
+    judges = text.split("The judges on a")[1].split("\nb (")[0]
+    summary = posterior.summary().loc["a"]["mean"]
+    answered, *_ = [line.split()[2:] for line in judges.splitlines() if "if answered" in line]
+    for said, quantity in zip(answered, ["tpr_R_answered", "fpr_R_answered"], strict=True):
+        assert float(said) == pytest.approx(summary[quantity], abs=10 ** -len(said.partition(".")[2]))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_every_level_of_retrieval_is_shown(graded):
+    text = text_of(tables.fit_report(graded))
+    for name in ("theta_R", "theta_A", "theta_T"):
+        for level in ("fail", "partial", "success"):
+            assert text.count(f"\n{name}[{level}] ") == 2
+    assert "model graded (fail < partial < success)" in text
+
+
+def test_systems_are_compared_by_policies_that_differ(graded):
+    head = text_of(tables.comparison_table(graded)).splitlines()[1].split()
+    assert head == ["p_R", "p_A", "p_T", "p_G", "p_G_lenient"]
+
+
+@pytest.mark.parametrize("name", ["judged", "known", "graded"])
+def test_the_reports_of_all_models_fit_into_eighty_columns(name, request):
+    lines = text_of(tables.fit_report(request.getfixturevalue(name))).splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_fit_that_leaves_a_judge_unused_says_who_uses_it():
+    posterior = rat.fit(judged_labels(), num_samples=100)
+    text = " ".join(text_of(tables.fit_report(posterior)).split())
+    assert "does not use R_J, T_J, T_J.gpt4; --model judge uses them." in text
+    graded_and_judged = posterior.provenance | {"model": "graded", "declaration": {}}
+    other = dataclasses.replace(posterior, provenance=graded_and_judged)
+    assert "--model judge" not in text_of(tables.fit_report(other))
+
+
+LEVELS = "rat-jax fit x.csv --model graded"
+
+
+@pytest.mark.parametrize(
+    ("table", "said", "unsaid"),
+    [
+        (
+            {"R": [1, 0], "T_J.gpt4": [1, 0]},
+            ["(T_J.gpt4): model judge", "\n  rat-jax fit x.csv --model judge"],
+            "graded",
+        ),
+        ({"R": ["fail", "partial", "success"]}, ["model graded", f"\n  {LEVELS}"], "judge"),
+        ({"R": ["fail", "partial", "success"], "T_J": [1, 0, 1]}, [f"\n  {LEVELS}", "but not T_J"], "--model judge"),
+        ({"R": [1, 0], "T_J": [None, None]}, [], "--model"),
+        ({"R_J": [1, 0], "T_J": [1, 0]}, ["label some of the rows yourself"], "--model"),
+        ({"R": [1, 0], "T": [1, 0]}, [], "--model"),
+    ],
+)
+def test_the_load_report_names_the_model_that_takes_the_table(table, said, unsaid):
+    text = text_of(load_report(rat.read_labels(pd.DataFrame(table)).report, "rat-jax fit x.csv"))
+    assert all(part in text or part in " ".join(text.split()) for part in said) and unsaid not in text
+
+
 # ---------------------------------------------------------------------------------------------------- reading
 
 
@@ -151,6 +318,33 @@ def test_case_shares_add_up_and_leave_out_what_labels_do_not_tell(fit):
     assert shares.sum(axis=1).iloc[0] == pytest.approx(1)
     mcse = fit.summary().loc[("known", "p_G"), "sd"] / math.sqrt(500)
     assert shares.iloc[0, 0] == pytest.approx(fit.summary().loc[("known", "p_G"), "mean"], abs=4 * mcse)
+
+
+def test_a_judge_changes_nothing_about_the_cases(judged, fit):
+    shares = case_shares(judged)
+    assert list(shares.index) == ["a", "b"] and list(shares) == list(cases(fit))
+
+
+@pytest.mark.parametrize("policy", ["strict", "lenient"])
+def test_the_cases_of_graded_retrieval_share_every_state_and_the_first_is_the_policy(graded, policy):
+    posterior = dataclasses.replace(graded, policies={"p_G": graded.policies[f"p_G_{policy}"]})
+    states = [dict(zip("RAT", map(int, s), strict=True)) for s in graded.network.states]
+    found = cases(posterior)
+    for state in states:
+        assert sum(bool(belongs(state)) for belongs in found.values()) == 1
+    assert tuple(float(found["as it should"](s)) for s in states) == posterior.policy.weights
+    assert ("answers with partial support" in found) is (policy == "strict")
+    assert case_shares(posterior).loc["a", "as it should"] == pytest.approx(
+        graded.draws(f"p_G_{policy}", "a").mean(), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize(("policy", "needed"), [("strict", False), ("lenient", True)])
+def test_correctness_counts_only_at_levels_that_the_policy_lets_answer(graded, policy, needed):
+    posterior = dataclasses.replace(graded, policies={"p_G": graded.policies[f"p_G_{policy}"]})
+    silent = {key: key[1] != "theta_T[partial]" for key in graded.diagnostics.informed}
+    posterior.__dict__["diagnostics"] = dataclasses.replace(graded.diagnostics, informed=silent)
+    assert case_shares(posterior).empty is needed
 
 
 def test_another_policy_has_no_cases(fit):
@@ -221,6 +415,13 @@ def test_the_document_holds_every_figure_in_full_and_is_strict_json(fit):
     assert facts["systems"]["known"]["rows"] == 75
 
 
+def test_the_document_of_a_judge_holds_its_error_table_and_further_facts(judged):
+    facts = json.loads(to_json(document(judged, "mine.csv", {"worth": {"rows": 3}})))
+    quantities = facts["systems"]["a"]["quantities"]
+    assert sum(name.startswith("judge[") for name in quantities) == 24 and "tpr_T.gpt4" in quantities
+    assert facts["provenance"]["declaration"]["structure"] == "joint" and facts["worth"] == {"rows": 3}
+
+
 # ------------------------------------------------------------------------------------------------------ plots
 
 
@@ -237,6 +438,58 @@ def test_a_panel_draws_the_four_conditionals_of_its_system(fit):
     axes = rat.plot_systems(fit)
     for ax, system in zip(axes, fit.systems, strict=True):
         assert set(drawn(ax)) == {(system, q) for q in plots.BINARY}
+
+
+def test_a_panel_of_graded_retrieval_draws_every_level(graded):
+    for ax, system in zip(rat.plot_systems(graded), graded.systems, strict=True):
+        expected = {f"theta_{x}[{level}]" for x in "AT" for level in ("fail", "partial", "success")}
+        assert {quantity for _, quantity in drawn(ax)} == expected and {s for s, _ in drawn(ax)} == {system}
+        looks = {
+            line.get_gid(): (line.get_color(), line.get_marker()) for line in ax.lines if line.get_marker() != "None"
+        }
+        assert len({looks[f"{system} | theta_A[{level}]"][1] for level in ("fail", "partial", "success")}) == 3
+
+
+def test_the_judges_panels_draw_raw_and_corrected_rates(judged):
+    retrieval, correct = rat.plot_judge(judged)
+    assert {quantity for _, quantity in drawn(retrieval)} == {"p_R", "p_RJ"}
+    assert {quantity for _, quantity in drawn(correct)} == {"p_T", "p_TJ", "p_TJ.gpt4"}
+    summary = judged.summary()
+    for ax in (retrieval, correct):
+        assert ax.get_xlim() == (0.0, 1.0) and {system for system, _ in drawn(ax)} == {"a", "b"}
+        for key, (low, mean, high, solid) in drawn(ax).items():
+            assert (low, mean, high) == tuple(summary.loc[key, ["q2.5", "mean", "q97.5"]])
+            assert solid is bool(judged.diagnostics.informed[key])
+    words_of_legend = [text.get_text() for text in correct.get_legend().get_texts()]
+    assert len(words_of_legend) == 3 and "gpt4" in words_of_legend[2]
+
+
+def test_judges_need_a_judge_and_as_many_axes_as_labels(judged, fit):
+    with pytest.raises(ValueError, match="model='judge', found model 'rat'"):
+        rat.plot_judge(fit)
+    axes = matplotlib.figure.Figure().subplots(1, 3)
+    with pytest.raises(ValueError, match=r"expected 2, one per label with a judge \(R, T\), found 3"):
+        rat.plot_judge(judged, axes)
+    assert list(rat.plot_judge(judged, axes[:2])) == list(axes[:2])
+
+
+@pytest.mark.parametrize("name", ["judged", "graded"])
+def test_the_whole_figure_of_every_model_shows_what_its_parts_show(name, request):
+    posterior = request.getfixturevalue(name)
+    whole = figure.figure(posterior)
+    whole.canvas.draw()
+    shown = {
+        line.get_gid().split(" | ")[1]
+        for ax in whole.findobj(matplotlib.axes.Axes)
+        for line in ax.lines
+        if line.get_gid()
+    }
+    expected = {"judged": {"p_TJ", "p_TJ.gpt4", "theta_A_plus"}, "graded": {"p_G_lenient", "theta_A[partial]"}}
+    assert {"p_R", "p_A", "p_T", "p_G"} | expected[name] <= shown
+
+
+def test_a_skill_below_zero_stays_on_the_axes(judged):
+    assert rat.plot_forest(judged, ["youden_T"]).get_xlim() == (-1.0, 1.0)
 
 
 def test_axes_run_from_zero_to_one_whatever_the_data(fit):
