@@ -66,7 +66,7 @@ def ten_tables() -> dict[str, list[Row]]:
         "judged rows are most": simulated(STRONG, GOOD, [(120, complete), (600, ".A.RT")], 1),
         "the paper's system and judge": simulated(APERTUS, PAPER, [(200, complete), (500, ".A.RT")], 2),
         "R_J given, T_J not": simulated(TIMID, GOOD, [(90, complete), (250, ".A.R."), (60, "RATR.")], 3),
-        "every combination of labels": simulated(TIMID, PAPER, any_combination(12), 4),
+        "every combination of labels": simulated(TIMID, PAPER, any_combination(7), 4),
         "human labels with gaps": simulated(
             STRONG,
             PAPER,
