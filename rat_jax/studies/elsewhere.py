@@ -6,12 +6,13 @@ other systems' posteriors multiplied together, or a fit with one table to the ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, logit, polygamma, psi
+from scipy.special import expit, logit, ndtr, polygamma, psi
 
 from rat_jax.inference.fit import fit as fit_labels
 from rat_jax.inference.posterior import Posterior
@@ -22,7 +23,10 @@ from rat_jax.studies.error_rates import calibrating, error_rates, rows_per_syste
 from rat_jax.studies.structures import part_of
 
 Elsewhere = dict[tuple[str, str], np.ndarray]
-"""Draws [D] of a rate in all other systems, by (system, rate)."""
+"""Draws [D] of a rate in the other systems, by (system, rate)."""
+
+ODD = 0.01
+"""Chance that any of several systems with equal rates is taken for one that stands apart."""
 
 
 def calibrated_rows(fit: Posterior) -> pd.DataFrame:
@@ -30,51 +34,98 @@ def calibrated_rows(fit: Posterior) -> pd.DataFrame:
     return rows_per_system(fit.counts, calibrating(fit.network, fit.counts), fit.systems)
 
 
-def multiplied(separate: Posterior, seed: int) -> Elsewhere:
-    """The other systems' posteriors of each rate multiplied together (over their priors), as normal log odds."""
-    systems, calibrated = separate.systems, calibrated_rows(separate)
+def multiplied(separate: Posterior, seed: int) -> tuple[Elsewhere, frozenset[str]]:
+    """The other systems' posteriors of each rate multiplied together (over their priors), as normal log odds.
+
+    Systems that clearly stand apart from the rest are left out of what others are held against, one after the other
+    while at least two remain; they are returned too.
+    """
+    systems, calibrated, rates = separate.systems, calibrated_rows(separate), error_rates(separate.network)
     concentration = concentrations(separate.network, separate.provenance["priors"])
-    found = {}
-    for rate in error_rates(separate.network):
-        a, b = rate.prior(concentration)
-        prior_weight = 1 / (polygamma(1, a) + polygamma(1, b))
-        prior_pull = prior_weight * (psi(a) - psi(b))
+    found, apart = {}, set()
+    for rate in rates:
         centre, variance = log_odds(rate.draws(separate.cells).reshape(len(systems), -1))
-        gained = (1 / variance > prior_weight) & (calibrated.loc[list(systems), rate.variable] > 0).to_numpy()
-        weight = np.where(gained, 1 / variance - prior_weight, 0.0)
-        pull = np.where(gained, centre / variance - prior_pull, 0.0)
+        informative = (calibrated[rate.variable] > 0).to_numpy()
+        pool = _Pool(*rate.prior(concentration), centre, variance, informative)
+        kept = _without_outliers(pool, ODD / len(rates))
+        apart |= {system for system, gone in zip(systems, informative & ~kept, strict=True) if gone}
         for s, system in enumerate(systems):
-            total = prior_weight + weight.sum() - weight[s]
-            mean = (prior_pull + pull.sum() - pull[s]) / total
+            mean, sd = pool.others(s, kept)
             noise = np.random.default_rng(system_seed(seed, system, "elsewhere", rate.name)).standard_normal
-            found[system, rate.name] = expit(mean + noise(rate.draws(separate.cells[s]).size) / np.sqrt(total))
+            found[system, rate.name] = expit(mean + sd * noise(separate.cells[s, ..., 0].size))
+    return found, frozenset(apart)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Normal posteriors of the log odds of one rate in S systems, and the Beta(a, b) prior that they all contain."""
+
+    a: float
+    b: float
+    centre: np.ndarray
+    variance: np.ndarray
+    informative: np.ndarray
+
+    def others(self, s: int, kept: np.ndarray) -> tuple[float, float]:
+        """Mean and sd of the log odds given the kept systems other than s."""
+        prior = 1 / (polygamma(1, self.a) + polygamma(1, self.b))
+        pull = prior * (psi(self.a) - psi(self.b))
+        used = self.informative & kept & (np.arange(len(kept)) != s) & (1 / self.variance > prior)
+        total = prior + (1 / self.variance[used] - prior).sum()
+        return (pull + (self.centre[used] / self.variance[used] - pull).sum()) / total, 1 / np.sqrt(total)
+
+    def distance(self, s: int, kept: np.ndarray) -> float:
+        """How many standard errors a system is from the others that are kept."""
+        mean, sd = self.others(s, kept)
+        return abs(self.centre[s] - mean) / np.hypot(np.sqrt(self.variance[s]), sd)
+
+
+def _without_outliers(pool: _Pool, error_rate: float) -> np.ndarray:
+    """Which systems [S] are left when those that stand apart are taken out, the farthest first."""
+    kept = pool.informative.copy()
+    while kept.sum() > 2:
+        distance = {s: pool.distance(s, kept) for s in map(int, np.flatnonzero(kept))}
+        farthest = max(distance, key=lambda s: distance[s])
+        if 2 * ndtr(-distance[farthest]) * kept.sum() > error_rate:
+            break
+        kept[farthest] = False
+    return kept
+
+
+def refitted(
+    separate: Posterior, apart: frozenset[str], effort: Mapping[str, Any], progress: Progress | None
+) -> Elsewhere:
+    """Each rate from a fit with one table to the other systems, less those that stand apart."""
+    systems, found, fits = separate.systems, {}, {}
+    for s, system in enumerate(systems):
+        others = tuple(name for name in systems if name != system and name not in apart)
+        if others not in fits:
+            fits[others] = _fit_shared(separate, others, effort, part_of(progress, 2 + s, 2 + len(systems)))
+        found |= {(system, rate): draws for rate, draws in fits[others].items()}
     return found
 
 
-def refitted(separate: Posterior, effort: Mapping[str, Any], progress: Progress | None) -> Elsewhere:
-    """Each rate from a fit with one table to all systems but one."""
-    counts, facts = separate.counts, separate.provenance
-    readings = [v for v in separate.network.levels if v not in separate.network.pipeline]
-    found = {}
-    for s, system in enumerate(separate.systems):
-        rows = counts.loc[counts["system"] != system, ["system", *separate.network.levels, "count"]]
-        heard = [v for v in readings if rows[v].notna().any()]
-        if not heard:
-            continue
-        network = network_of(facts["declaration"] | {"readings": heard, "shared": True})
-        fit = fit_labels(
-            rows,
-            "judge",
-            judge_structure=facts["declaration"]["structure"],
-            judge_shared=True,
-            priors={p.name: facts["priors"][p.name] for p in network.parameters},
-            progress=part_of(progress, 2 + s, 2 + len(separate.systems)),
-            on_failure="keep",
-            **effort,
-        )
-        for rate in error_rates(fit.network):
-            found[system, rate.name] = rate.draws(fit.cells[0]).ravel()
-    return found
+def _fit_shared(
+    separate: Posterior, systems: Sequence[str], effort: Mapping[str, Any], progress: Progress | None
+) -> dict[str, np.ndarray]:
+    """Draws of every rate from a fit with one table to some systems; none where no judge says anything of them."""
+    network, facts = separate.network, separate.provenance
+    rows = separate.counts.loc[separate.counts["system"].isin(systems), ["system", *network.levels, "count"]]
+    heard = [v for v in network.levels if v not in network.pipeline and rows[v].notna().any()]
+    if not heard:
+        return {}
+    shared = network_of(facts["declaration"] | {"readings": heard, "shared": True})
+    fit = fit_labels(
+        rows,
+        "judge",
+        judge_structure=facts["declaration"]["structure"],
+        judge_shared=True,
+        priors={p.name: facts["priors"][p.name] for p in shared.parameters},
+        progress=progress,
+        on_failure="keep",
+        **effort,
+    )
+    return {rate.name: rate.draws(fit.cells[0]).ravel() for rate in error_rates(fit.network)}
 
 
 def log_odds(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -106,7 +106,11 @@ class JudgeTransfer:
 
     def _different(self, system: str) -> str:
         lines = self._lines(system, "differs").items()
-        return ", ".join(f"{rate} {x['own']:.2f} against {x['elsewhere']:.2f} elsewhere" for rate, x in lines)
+        gain = self.systems.loc[system].to_dict()
+        return (
+            ", ".join(f"{rate} {x['own']:.2f} against {x['elsewhere']:.2f} elsewhere" for rate, x in lines)
+            + f" (its own table predicts its rows by {gain['elpd_diff']:+.1f} +- {gain['se_diff']:.1f} nats)"
+        )
 
     def _possible(self, system: str) -> str:
         """The rate that could differ most, and by how much."""
@@ -148,7 +152,8 @@ def judge_transfer(
     tolerance: error rates that differ by less are as good as equal, in (0, 1).
     thorough: a system's rates are held against a fit to all other systems, one more fit for each. Otherwise the other
         systems' own posteriors are multiplied together, as normal distributions of the rates' log odds: quick, and
-        close where each has more than a handful of calibrated rows.
+        close where each has more than a handful of calibrated rows. Either way a system that clearly stands apart from
+        the others is not part of what these are held against.
     priors, seed, num_warmup, num_samples, num_chains: as in `fit`. progress: over all fits together.
 
     A rate *differs* where the difference from elsewhere is significant (5 % familywise over all systems and rates, by
@@ -192,7 +197,9 @@ def judge_transfer(
             fit_labels(labels, "judge", judge_shared=together, progress=part_of(progress, i, parts), **settings)
             for i, together in enumerate((True, False))
         )
-    elsewhere = refitted(separate, effort, progress) if thorough else multiplied(separate, seed)
+    elsewhere, apart = multiplied(separate, seed)
+    if thorough:
+        elsewhere = refitted(separate, apart, effort, progress)
     return _judged(shared, separate, elsewhere, tolerance, thorough)
 
 
@@ -229,7 +236,8 @@ def _judged(
         tolerance=float(tolerance),
         thorough=thorough,
         unreliable_rows=max(together.unreliable_rows, apart.unreliable_rows),
-        sampling_ok=shared.diagnostics.ok and separate.diagnostics.ok,
+        # independent draws need no diagnosis, and asking for it costs more than all the rest
+        sampling_ok=all(fit.sample_stats is None or fit.diagnostics.ok for fit in (shared, separate)),
     )
 
 
