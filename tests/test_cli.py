@@ -6,11 +6,13 @@
 import dataclasses
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from stand_in import in_place_of_nuts
 
 import rat_jax as rat
 from rat_jax import cli
@@ -172,6 +174,122 @@ def test_unlabelled_tells_how_far_selective_labelling_could_move_policy_adherenc
     assert "--unlabelled" in refusal(["fit", "good.csv", "--unlabelled", "-1"], capsys)
 
 
+# --------------------------------------------------------------------------------------- judges, graded retrieval
+
+JUDGED = "system,R,A,T,T_J,count\nx,1,0,1,1,40\nx,1,0,0,0,9\nx,1,0,1,0,5\nx,0,1,0,0,9\ny,0,0,0,1,7\ny,1,0,1,1,30\n"
+GRADED = "R,A,T,count\nfail,1,0,20\nfail,0,0,9\npartial,0,1,9\npartial,1,0,5\nsuccess,0,1,40\nsuccess,1,0,3\n"
+
+
+@pytest.fixture
+def tables(folder):
+    """The working folder with a judged and a graded table as well; NUTS is replaced by independent draws."""
+    (folder / "judged.csv").write_text(JUDGED)
+    (folder / "graded.csv").write_text(GRADED)
+    with in_place_of_nuts():
+        yield folder
+
+
+def test_the_options_of_the_models_reach_the_fit(tables, capsys, monkeypatch):
+    asked = {}
+
+    def stop(labels, **options):
+        asked.update(options, levels=labels.levels)
+        raise ValueError("seen")
+
+    monkeypatch.setattr(rat, "fit", stop)
+    rates = "--judge-rate tpr_T=0.8 --judge-rate fpr_T=0.3"
+    cli.main(f"fit judged.csv --model judge --judge-structure fixed --judge-shared {rates}".split())
+    assert (asked["model"], asked["judge_structure"], asked["judge_shared"]) == ("judge", "fixed", True)
+    assert asked["judge_rates"] == {"tpr_T": 0.8, "fpr_T": 0.3} and asked["policy"] is None
+    cli.main("fit graded.csv --model graded --policy lenient --levels R=fail,partial,success".split())
+    assert (asked["model"], asked["policy"]) == ("graded", "lenient") and asked["judge_rates"] is None
+    assert asked["levels"] == {"R": ("fail", "partial", "success")}
+
+
+def test_a_judge_is_fitted_told_and_written(tables, capsys):
+    command = "fit judged.csv --model judge --judge-structure factorized --json out.json --output fit.nc --plot fit.png"
+    assert cli.main(command.split()) == 0
+    out = capsys.readouterr().out
+    assert "The judge on x" in out and "(factorized errors)" in " ".join(out.split())
+    quantities = json.loads(Path("out.json").read_text())["systems"]["y"]["quantities"]
+    assert {"tpr_T", "p_TJ", "youden_T", "judge[R=0 A=0 T=0]"} <= quantities.keys()
+    assert rat.load("fit.nc").summary().loc[("y", "tpr_T"), "mean"] == quantities["tpr_T"]["mean"]
+    assert Path("fit.png").stat().st_size > 0
+
+
+def test_graded_retrieval_is_fitted_told_and_written(tables, capsys):
+    assert cli.main("fit graded.csv --model graded --policy lenient --json out.json --plot fit.png".split()) == 0
+    assert "p_G of policy lenient" in " ".join(capsys.readouterr().out.split())
+    quantities = json.loads(Path("out.json").read_text())["systems"]["all"]["quantities"]
+    assert quantities["p_G"]["mean"] == quantities["p_G_lenient"]["mean"] > quantities["p_G_strict"]["mean"]
+    assert quantities["theta_A[partial]"]["label"] == "abstains, retrieval partial"
+
+
+def test_check_prints_a_command_that_fits_the_table(tables, capsys):
+    Path("mine.csv").write_text(JUDGED.replace("R,A", "my R,A").replace("T_J", "verdict"))
+    asked = ["mine.csv", "--column", "R=my R", "--column", "T_J=verdict"]
+    assert cli.main(["check", *asked]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (command,) = [line.strip() for line in lines if line.startswith("  rat-jax")]
+    program, *words = shlex.split(command)
+    assert words == ["fit", *asked, "--model", "judge"]
+    assert cli.main(words) == 0
+    assert "does not use" not in capsys.readouterr().out
+
+
+def test_a_fit_without_the_judge_names_the_model_that_uses_it(tables, capsys):
+    assert cli.main(["fit", "judged.csv"]) == 0
+    assert "does not use T_J; --model judge uses them." in capsys.readouterr().out
+
+
+class Answer:
+    """What a study of the judge returns."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+    def to_dict(self):
+        return {"said": self.text}
+
+
+def test_studies_of_the_judge_are_told_and_written(tables, capsys, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(rat, "judge_worth", lambda fit: seen.update(worth=fit.model) or Answer("a fifth [x]"))
+    monkeypatch.setattr(rat, "compare_structures", lambda labels, **o: seen.update(structures=o) or Answer("joint"))
+    monkeypatch.setattr(rat, "judge_transfer", lambda labels, **o: seen.update(transfer=o) or Answer("it holds"))
+    command = "fit judged.csv --model judge --judge-shared --worth --structures --transfer --seed 5 --json out.json"
+    assert cli.main(command.split()) == 0
+    out = capsys.readouterr().out
+    assert out.index("Written") < out.index("a fifth [x]") < out.index("joint\n") < out.index("it holds")
+    facts = json.loads(Path("out.json").read_text())
+    assert facts["worth"] == {"said": "a fifth [x]"} and facts["transfer"] == {"said": "it holds"}
+    assert facts["structures"] == {"said": "joint"} and facts["diagnostics"]["ok"] is True
+    assert seen["worth"] == "judge" and seen["structures"]["judge_shared"] and seen["transfer"]["seed"] == 5
+    assert "judge_structure" not in seen["transfer"]  # the study's own choice, unless the user made one
+
+
+def test_a_study_that_cannot_be_made_leaves_the_rest_as_it_is(tables, capsys, monkeypatch):
+    def refuse(labels, **options):
+        raise ValueError("needs two systems")
+
+    monkeypatch.setattr(rat, "judge_transfer", refuse)
+    monkeypatch.setattr(rat, "judge_worth", lambda fit: Answer("a fifth"))
+    assert cli.main("fit judged.csv --model judge --worth --transfer --json out.json".split()) == 1
+    said = capsys.readouterr()
+    assert said.err == "rat-jax: no answer to --transfer: needs two systems\n" and "a fifth" in said.out
+    facts = json.loads(Path("out.json").read_text())
+    assert facts["worth"] == {"said": "a fifth"} and "transfer" not in facts
+
+
+def test_a_study_of_the_judge_is_refused_before_a_fit_without_one(tables, capsys, monkeypatch):
+    monkeypatch.setattr(rat, "fit", None)
+    for option in ("--worth", "--structures", "--transfer"):
+        assert f"{option} is about a judge: add --model judge" in refusal(["fit", "judged.csv", option], capsys)
+
+
 def test_names_in_a_table_cannot_reach_the_terminal(folder, capsys):
     Path("evil.csv").write_text('system,R,A,T\n"[red]\x1b[2J\x07:smile:",1,0,1\n')
     for command in ("check", "fit"):
@@ -229,6 +347,16 @@ def test_what_is_no_file_is_refused(command, folder, capsys):
         ("--prior theta_R=a,b", "theta_R=2,1"),
         ("--prior theta_R", "NAME=A,B"),
         ("--prior theta_R=1,1 --prior theta_R=2,1", "twice"),
+        ("--judge-rate tpr_T=0.8", "only model 'judge'"),
+        ("--judge-rate tpr_T", "NAME=VALUE"),
+        ("--judge-rate tpr_T=x", "tpr_T=0.8"),
+        ("--judge-rate tpr_T=0.8,0.9", "a number"),
+        ("--model judge", "R_J, T_J"),
+        ("--judge-shared", "only model 'judge'"),
+        ("--policy lenient", "policy"),
+        ("--levels R", "NAME=LOW"),
+        ("--levels R=a", "2 to 100 words"),
+        ("--model graded", "graded"),
         ("--column R", "KNOWN=YOURS"),
         ("--column R=none", '"none"'),
     ],

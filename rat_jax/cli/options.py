@@ -77,8 +77,14 @@ class FitOptions:
         ),
     ] = None
     judge_structure: Annotated[
-        str, _option("How a judge errs: joint, factorized, by_abstention or fixed.", metavar="NAME", panel=_JUDGE)
-    ] = "joint"
+        str | None,
+        _option(
+            "How a judge errs: joint (the default), factorized, by_abstention or fixed.",
+            metavar="NAME",
+            show_default=False,
+            panel=_JUDGE,
+        ),
+    ] = None
     judge_shared: Annotated[bool, _option("One error table for all systems.", "--judge-shared", panel=_JUDGE)] = False
     judge_rate: Annotated[
         list[str] | None,

@@ -42,6 +42,7 @@ def run(
         "progress": progress,
     }
     if name == "transfer":
-        return rat.judge_transfer(labels, judge_structure=options.judge_structure, **effort)
-    rates = options.judge_rates()
-    return rat.compare_structures(labels, judge_rates=rates, judge_shared=options.judge_shared, **effort)
+        chosen = {} if options.judge_structure is None else {"judge_structure": options.judge_structure}
+        return rat.judge_transfer(labels, **chosen, **effort)
+    choices = {"judge_rates": options.judge_rates(), "judge_shared": options.judge_shared, "policy": options.policy}
+    return rat.compare_structures(labels, **choices, **effort)

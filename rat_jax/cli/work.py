@@ -76,7 +76,7 @@ def _fit(labels: Labels, options: FitOptions) -> Posterior:
             seed=options.seed,
             priors=options.priors(),
             policy=options.policy,
-            judge_structure=options.judge_structure,
+            judge_structure=options.judge_structure or "joint",
             judge_shared=options.judge_shared,
             judge_rates=options.judge_rates(),
             num_warmup=options.num_warmup,
