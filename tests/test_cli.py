@@ -226,8 +226,8 @@ def test_graded_retrieval_is_fitted_told_and_written(tables, capsys):
 
 
 def test_check_prints_a_command_that_fits_the_table(tables, capsys):
-    Path("mine.csv").write_text(JUDGED.replace("R,A", "my R,A").replace("T_J", "verdict"))
-    asked = ["mine.csv", "--column", "R=my R", "--column", "T_J=verdict"]
+    Path("my table.csv").write_text(JUDGED.replace("R,A", "my R,A").replace("T_J", "what_the_judge_says"))
+    asked = ["my table.csv", "--column", "R=my R", "--column", "T_J=what_the_judge_says"]  # wider than the terminal
     assert cli.main(["check", *asked]) == 0
     lines = capsys.readouterr().out.splitlines()
     (command,) = [line.strip() for line in lines if line.startswith("  rat-jax")]

@@ -19,7 +19,8 @@ class PlainConsole(Console):
         super().__init__(markup=False, emoji=False, highlight=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As rich prints, but tables are not padded with blanks to their full width."""
+        """As rich prints, but tables are not padded with blanks to their full width, and no line is cut off."""
+        options = {"crop": False, **options}
         if self.legacy_windows:  # draws through system calls, not through text
             return super().print(*objects, **options)
         with self.capture() as captured:
