@@ -195,6 +195,7 @@ def test_every_row_of_every_summary_is_explained(judged, known, graded):
 
 def test_a_named_judge_and_an_element_are_told_from_the_name():
     assert words.meaning("tpr_T.gpt-4.1[x]").startswith("gpt-4.1[x] says")
+    assert words.meaning("youden_T.{}") == "skill of {} on correctness (0: none)"
     assert words.meaning("judge.gpt4[R=0 A=0 T=0, R_J=1 T_J=0]").startswith("gpt4 ")
     assert words.meaning("theta_T[partial]").endswith("partial")
     assert words.meaning("p_G_brave") == "does as policy brave wants"
@@ -253,6 +254,14 @@ def test_rates_of_their_own_under_abstention_have_rows_of_their_own(quick_engine
     answered, *_ = [line.split()[2:] for line in judges.splitlines() if "if answered" in line]
     for said, quantity in zip(answered, ["tpr_R_answered", "fpr_R_answered"], strict=True):
         assert float(said) == pytest.approx(summary[quantity], abs=10 ** -len(said.partition(".")[2]))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_judge_worse_than_chance_is_told_without_a_confusing_dash(quick_engine):
+    labels = judged_labels().counts().drop(columns=["R_J", "T_J.gpt4"])
+    contrary = labels.assign(T_J=1 - labels["T_J"]).rename(columns={"T_J": "T_J.a-judge-of-a-rather-long-name"})
+    text = text_of(tables.fit_report(rat.fit(contrary, "judge", num_samples=500)))
+    assert re.search(r"-0\.\d+ to -?0\.\d+", text) and "--" not in text.replace("---", "")
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -468,6 +477,30 @@ def test_the_judges_panels_draw_raw_and_corrected_rates(judged):
             assert solid is bool(judged.diagnostics.informed[key])
     words_of_legend = [text.get_text() for text in correct.get_legend().get_texts()]
     assert len(words_of_legend) == 3 and "gpt4" in words_of_legend[2]
+
+
+def test_a_system_stands_at_the_same_height_in_all_panels_of_the_judges(judged):
+    heights = []
+    for ax in rat.plot_judge(judged):
+        at = {line.get_gid(): float(line.get_ydata()[0]) for line in ax.lines if line.get_gid()}
+        heights.append(
+            {system: at[f"{system} | p_{x}"] for system in judged.systems for x in "RT" if f"{system} | p_{x}" in at}
+        )
+        places = ax.get_yticks()
+        ticks = dict(zip(ax.yaxis.get_major_formatter().format_ticks(places), places, strict=True))
+        for system, top in heights[-1].items():
+            own = [y for gid, y in at.items() if gid.startswith(f"{system} | ")]
+            assert min(own) <= ticks[system] <= top
+    assert heights[0] == heights[1]
+
+
+def test_a_long_heading_is_broken_and_pushes_its_lines_down():
+    quantities = ["p_G", "youden_T.a-judge-with-a-name-that-goes-on-and-on", "p_T"]
+    lines = plots._forest_lines(["a", "b"], quantities)
+    headings = {place: words for place, (words, key) in lines.items() if key is None}
+    assert max(len(line) for words in headings.values() for line in words.splitlines()) <= plots.HEADING_LINE
+    gaps = np.diff(sorted(lines))
+    assert gaps.min() >= 1 - 1e-9 and any("\n" in words for words in headings.values())
 
 
 def test_judges_need_a_judge_and_as_many_axes_as_labels(judged, fit):

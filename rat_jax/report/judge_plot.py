@@ -66,35 +66,40 @@ def labels_judged(fit: Posterior) -> list[str]:
 
 def judge_inches(fit: Posterior) -> float:
     """Height of the panels with their titles and legends."""
-    lines = max(len(_lines(fit, label)) for label in labels_judged(fit))
-    return (
-        1.0 + 0.2 * lines + max(LINE_INCHES * (lines + 0.8) * len(fit.systems), 0.17 * drawing.text_lines(fit.systems))
-    )
+    names = 0.17 * drawing.text_lines(fit.systems)
+    return 1.0 + 0.2 * (1 + len(judges(fit))) + max(LINE_INCHES * _block(fit) * len(fit.systems), names)
 
 
-def _lines(fit: Posterior, label: str) -> dict[str, tuple[str, Style]]:
-    """Quantities of one system in one panel, with the words of the legend."""
-    lines = {f"p_{label}": (f"p_{label}, corrected for the judge's errors", CORRECTED)}
-    heard = [judge for judge in judges(fit) if label in judge.labels]
-    for i, judge in enumerate(heard):
-        who = drawing.literal(shortened(judge.name or "the judge", LONGEST_JUDGE)).replace("\n", " ")
-        lines[f"p_{label}J{judge.suffix}"] = (f"raw: how often {who} says so", RAW[i % len(RAW)])
+def _block(fit: Posterior) -> float:
+    """Lines of one system: the corrected estimate, one per judge, and a gap. The same in all panels."""
+    return 1 + len(judges(fit)) + 0.8
+
+
+def _lines(fit: Posterior, label: str) -> dict[str, tuple[int, str, Style]]:
+    """Quantities of one system in one panel: place from the top, words of the legend, style."""
+    whose = "the judge's" if len(judges(fit)) == 1 else "the judges'"
+    lines = {f"p_{label}": (0, f"p_{label}, corrected for {whose} errors", CORRECTED)}
+    for i, judge in enumerate(judges(fit)):
+        if label in judge.labels:
+            who = drawing.literal(shortened(judge.name or "the judge", LONGEST_JUDGE)).replace("\n", " ")
+            lines[f"p_{label}J{judge.suffix}"] = (1 + i, f"raw: how often {who} says yes", RAW[i % len(RAW)])
     return lines
 
 
 def _panel(ax: Axes, fit: Posterior, label: str) -> None:
-    lines, summary = _lines(fit, label), fit.summary()
-    block = len(lines) + 0.8
-    for s, system in enumerate(fit.systems):
-        for k, (quantity, (_, style)) in enumerate(lines.items()):
+    lines, summary, block = _lines(fit, label), fit.summary(), _block(fit)
+    tops = {system: -s * block for s, system in enumerate(fit.systems)}
+    for system, top in tops.items():
+        for quantity, (k, _, style) in lines.items():
             key = (system, quantity)
-            drawing.draw_interval(ax, summary.loc[key], -s * block - k, fit.diagnostics.informed[key], key, style)
-    middle = (len(lines) - 1) / 2
-    ticks = {-s * block - middle: drawing.literal(system) for s, system in enumerate(fit.systems)}
-    drawing.finish(ax, ticks, (-len(fit.systems) * block + 0.9, 0.9))
-    for s in range(1, len(fit.systems)):
-        ax.axhline(-s * block + 0.9, color="0.93", linewidth=0.8, zorder=0)
-    handles = [Line2D([], [], color=s.colour, marker=s.marker, linewidth=2, label=words) for words, s in lines.values()]
+            drawing.draw_interval(ax, summary.loc[key], top - k, fit.diagnostics.informed[key], key, style)
+    ticks = {top - len(judges(fit)) / 2: drawing.literal(system) for system, top in tops.items()}
+    drawing.finish(ax, ticks, (0.9 - len(tops) * block, 0.9))
+    for top in list(tops.values())[1:]:
+        ax.axhline(top + 0.9, color="0.93", linewidth=0.8, zorder=0)
+    handles = [
+        Line2D([], [], color=s.colour, marker=s.marker, linewidth=2, label=words) for _, words, s in lines.values()
+    ]
     above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
     ax.legend(handles=handles, title=TITLES[label], fontsize="small", **above)
     drawing.tell(ax, fit, [(system, quantity) for system in fit.systems for quantity in lines])

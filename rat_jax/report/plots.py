@@ -20,6 +20,7 @@ from rat_jax.report.words import HEADLINES, plural
 Line = tuple[str, tuple[str, str] | None]
 
 FAILED, SUCCEEDED = Style(ORANGE, "s"), Style(BLUE, "o")
+HEADING_LINE, HEADING_HEIGHT = 54, 0.7  # characters, and lines of the plot that a further line of a heading takes
 BETWEEN = "D^vPX"  # markers of the levels between the lowest and the highest
 
 # A quantity of the per-system panel: its words and style. Good systems have the first and last far right, the second
@@ -82,10 +83,13 @@ def _forest_lines(systems: Sequence[str], quantities: Sequence[str]) -> dict[flo
         words = (fill(drawing.heading(q), drawing.NAME_LINE + 8) for q in quantities)
         return {-float(i): (word, (systems[0], q)) for i, (word, q) in enumerate(zip(words, quantities, strict=True))}
     lines: dict[float, Line] = {}
-    for i, quantity in enumerate(quantities):
-        top = -i * (len(systems) + 1.2)
-        lines[top] = (drawing.heading(quantity), None)
-        lines |= {top - 1.0 - k: (drawing.literal(system), (system, quantity)) for k, system in enumerate(systems)}
+    top = 0.0
+    for quantity in quantities:
+        words = fill(drawing.heading(quantity), HEADING_LINE)
+        lower = top - HEADING_HEIGHT * words.count("\n")
+        lines[(top + lower) / 2] = (words, None)
+        lines |= {lower - 1.0 - k: (drawing.literal(system), (system, quantity)) for k, system in enumerate(systems)}
+        top = lower - len(systems) - 1.2
     return lines
 
 

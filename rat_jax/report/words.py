@@ -15,8 +15,8 @@ MEANINGS = {
     "p_A": "system abstains",
     "p_T": "user gets a correct answer",
     "p_G": "system does what it should",
-    "p_G_strict": "as it should; only the best retrieval may be answered",
-    "p_G_lenient": "as it should; partial retrieval may be answered too",
+    "p_G_strict": "as it should; partial: abstain",
+    "p_G_lenient": "as it should; partial: abstain or answer",
     "theta_R": "the same as p_R",
     "theta_A_minus": "abstains when retrieval failed",
     "theta_A_plus": "abstains when retrieval was ok",
@@ -31,23 +31,23 @@ OF_A_LEVEL = {
     "theta_T": "answer correct, retrieval",
 }
 
-# What one judge says; its name, or "judge", comes first.
+# What one judge, {}, says.
 OF_A_JUDGE = {
-    "p_RJ": "says retrieval ok (raw rate)",
-    "p_TJ": "says correct (raw rate)",
-    "tpr_R": "says retrieval ok when it is",
-    "fpr_R": "says retrieval ok when it is not",
-    "tpr_T": "says correct when it is",
-    "fpr_T": "says correct when it is not",
-    "youden_R": "has this skill on retrieval, 0 = none",
-    "youden_T": "has this skill on correctness, 0 = none",
-    "tpr_R_answered": "says retrieval ok when it is, and system answered",
-    "fpr_R_answered": "says retrieval ok when it is not, and system answered",
-    "tpr_R_abstained": "says retrieval ok when it is, and system abstained",
-    "fpr_R_abstained": "says retrieval ok when it is not, and system abstained",
-    "fpr_T_answered": "says correct of an answer that is not",
-    "fpr_T_abstained": "says correct of an abstention",
-    "judge": "gives these verdicts in this state",
+    "p_RJ": "{} says retrieval ok (raw rate)",
+    "p_TJ": "{} says correct (raw rate)",
+    "tpr_R": "{} says retrieval ok when it is",
+    "fpr_R": "{} says retrieval ok when it is not",
+    "tpr_T": "{} says correct when it is",
+    "fpr_T": "{} says correct when it is not",
+    "youden_R": "skill of {} on retrieval (0: none)",
+    "youden_T": "skill of {} on correctness (0: none)",
+    "tpr_R_answered": "{} says retrieval ok when it is, and system answered",
+    "fpr_R_answered": "{} says retrieval ok when it is not, and system answered",
+    "tpr_R_abstained": "{} says retrieval ok when it is, and system abstained",
+    "fpr_R_abstained": "{} says retrieval ok when it is not, and system abstained",
+    "fpr_T_answered": "{} says correct of an answer that is not",
+    "fpr_T_abstained": "{} says correct of an abstention",
+    "judge": "{} gives these verdicts in this state",
 }
 
 
@@ -61,7 +61,7 @@ def meaning(quantity: str) -> str:
     """
     base, judge, element = parts(quantity)
     if base in OF_A_JUDGE:
-        return f"{judge or 'judge'} {OF_A_JUDGE[base]}"
+        return OF_A_JUDGE[base].format(judge or "judge")
     if element and base in OF_A_LEVEL:
         return f"{OF_A_LEVEL[base]} {element}"
     if base.startswith("p_G_") and base not in MEANINGS:
