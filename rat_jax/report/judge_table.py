@@ -34,7 +34,7 @@ def judge_table(posterior: Posterior, system: str) -> Group:
     table = new_table()
     table.add_column("judge", overflow="fold", min_width=NAME_WIDTH)
     for head in COLUMNS:
-        table.add_column(head, justify="right", min_width=11)
+        table.add_column(head, justify="right", min_width=11, no_wrap=True)
     for judge in judges(posterior):
         for label in judge.labels:
             table.add_row(_who(judge, label), *_cells(posterior, system, judge, label))
