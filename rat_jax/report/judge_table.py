@@ -22,8 +22,8 @@ COLUMNS = (
     "fpr: yes\nwhere not",
     "youden\ntpr - fpr",
 )
-CASES = {"answered": "if answered", "abstained": "if abstained"}
-NAME_WIDTH = 12
+CASES = ("answered", "abstained")
+NAME_WIDTH = 10  # leaves room for an interval below zero in a line of eighty
 
 
 def judge_table(posterior: Posterior, system: str) -> Group:
@@ -38,16 +38,16 @@ def judge_table(posterior: Posterior, system: str) -> Group:
     for judge in judges(posterior):
         for label in judge.labels:
             table.add_row(_who(judge, label), *_cells(posterior, system, judge, label))
-            for case, words in CASES.items():
+            for case in CASES:
                 if any(_rate(kind, label, judge, case) in posterior.quantities for kind in ("tpr", "fpr")):
-                    table.add_row(Text(f"  {words}"), *_cells(posterior, system, judge, label, case))
+                    table.add_row(Text(f" {case}"), *_cells(posterior, system, judge, label, case))
         table.add_section()
     who = "The judge" if len(judges(posterior)) == 1 else "The judges"
     return titled(f"{who} on {printable(system)}", table, "mean, and below it the 95 % interval")
 
 
 def _who(judge: Judge, label: str) -> Text:
-    return Text.assemble((shortened(judge.name or "judge", 2 * NAME_WIDTH), "bold"), f"\n{VERDICTS[label]} ({label})")
+    return Text.assemble((shortened(judge.name or "judge", 2 * NAME_WIDTH), "bold"), f"\n{VERDICTS[label]}")
 
 
 def _cells(posterior: Posterior, system: str, judge: Judge, label: str, case: str = "") -> list[Text]:
