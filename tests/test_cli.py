@@ -239,7 +239,7 @@ def test_check_prints_a_command_that_fits_the_table(tables, capsys):
 
 def test_a_fit_without_the_judge_names_the_model_that_uses_it(tables, capsys):
     assert cli.main(["fit", "judged.csv"]) == 0
-    assert "does not use T_J; --model judge uses them." in capsys.readouterr().out
+    assert "does not use T_J; --model judge uses it." in capsys.readouterr().out
 
 
 class Answer:

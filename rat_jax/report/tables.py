@@ -61,7 +61,8 @@ def header(posterior: Posterior, source: str, notes: Sequence[str] = ()) -> Iter
         words.append(f"p_G of policy {printable(facts['policy']['name'])}")
     yield Text(", ".join([*words, priors_in_words(facts["priors"])]))
     if unused := facts.get("unused_labels"):
-        hint = "; --model judge uses them" if facts["model"] == "rat" and verdicts(unused) else ""
+        heard = verdicts(unused) if facts["model"] == "rat" else []
+        hint = f"; --model judge uses {'it' if len(unused) == 1 else 'them'}" if heard else ""
         yield Text(f"Note: this model does not use {', '.join(map(printable, unused))}{hint}.", style="dim")
     for note in notes:
         yield Text(f"Note: {printable(note)}", style="dim")
