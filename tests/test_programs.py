@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from declarations import BY_ABSTENTION, FIXED, JUDGE, SHARED, name_of
+from jax.nn import logsumexp
 from numpyro.contrib.funsor import enum
 from numpyro.infer.util import log_density as program_log_density
 from numpyro.infer.util import potential_energy, unconstrain_fn
 from test_network import by_name, random_cells
 
+from rat_jax.model.coordinates import convert, reordered, state_order
 from rat_jax.model.density import (
     expected_counts,
     gather_logits,
@@ -116,6 +118,38 @@ def test_engines_sample_the_density_of_the_program(network):
 
         starts = [logits_from_cells(network, np.log(random_cells(network, seed))) for seed in range(3)]
         gaps = [float(gap(jnp.asarray(u))) for u in starts]
+    assert gaps == pytest.approx([gaps[0]] * 3, abs=1e-7)
+
+
+@by_name
+def test_another_factorization_has_the_density_of_the_program_and_its_jacobian(network):
+    """Sampled from A: program density + d parameters / d logits of the other form equals `log_density`."""
+    rng = np.random.default_rng(7)
+    sampled = reordered(network, "A")
+    patterns = patterns_of(network, limit=24)
+    evidence = evidence_for(network, patterns, rng.integers(0, 9, len(patterns)))
+    turned = evidence._replace(allowed=evidence.allowed[:, state_order(network, sampled)])
+    with jax.enable_x64(True):
+        concentration = jnp.asarray(rng.uniform(0.5, 4, network.num_cells))
+        matrix = np.concatenate([np.arange(lay.size).reshape(len(lay.rows), -1)[:, 1:].ravel() + lay.offset
+                                 for lay, table in zip(network.layouts, network.tables, strict=True)
+                                 if not table.known])  # fmt: skip
+
+        @jax.jit
+        def gap(logits):
+            back = lambda u: jnp.exp(convert(sampled, network, log_cells_from_logits(sampled, u), logsumexp, jnp))  # noqa: E731
+            jacobian = jnp.linalg.slogdet(jax.jacobian(lambda u: back(u)[matrix])(logits))[1]
+            sites = parameters_from_cells(network, back(logits))
+            program, _ = program_log_density(counted, (evidence, concentration, network), {}, sites)
+            return program + jacobian - log_density(network, turned, concentration, logits, sampled)
+
+        by_numpy = lambda x, axis, where: np.logaddexp.reduce(np.where(where, x, -np.inf), axis=axis)  # noqa: E731
+        gaps = []
+        for seed in range(3):
+            log_cells = np.log(random_cells(network, seed))
+            turned_cells = convert(network, sampled, log_cells, by_numpy)
+            assert convert(sampled, network, turned_cells, by_numpy) == pytest.approx(log_cells, abs=1e-10)
+            gaps.append(float(gap(jnp.asarray(logits_from_cells(sampled, turned_cells)))))
     assert gaps == pytest.approx([gaps[0]] * 3, abs=1e-7)
 
 

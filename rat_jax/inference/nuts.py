@@ -20,6 +20,7 @@ from numpyro.infer.hmc import hmc
 
 from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Problem, Progress, Settings, system_seed
 from rat_jax.inference.starts import scattered_starts
+from rat_jax.model.coordinates import convert, state_order
 from rat_jax.model.density import log_cells_from_logits, log_density, spread_logits
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, Evidence
@@ -27,6 +28,13 @@ from rat_jax.model.patterns import CountTable, Evidence
 CHUNK = 250  # iterations per compiled call: the grain of progress
 MAX_LANES = 256  # in one batch: every lane waits for the deepest tree of its batch
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
+
+
+class Model(NamedTuple):
+    """The network, and the factorization of it in whose logits the lanes move."""
+
+    network: Network
+    sampled: Network
 
 
 class Data(NamedTuple):
@@ -63,7 +71,7 @@ def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progres
             tables = [problem.table.take(groups[g]) for g in batch]
             lanes, position = _lanes(problem, tables, seed, settings.num_chains, precision)
             keys = _keys(tables, seed, settings.num_chains)
-            parts.append(_run(problem.network, lanes, position, keys, settings, advance))
+            parts.append(_run(Model(problem.network, problem.sampled), lanes, position, keys, settings, advance))
     cells, stats = jax.tree.map(lambda *xs: _by_group(xs, len(groups), settings.num_chains), *parts)
     cells = np.moveaxis(cells, 3, 1).reshape(-1, *cells.shape[1:3], cells.shape[-1])  # [S, C, D, M]
     return Draws(cells, {k: np.repeat(v, groups.shape[1], axis=0) for k, v in stats.items()}, precision)
@@ -86,8 +94,10 @@ def _lanes(
     problem: Problem, tables: Sequence[CountTable], seed: int, num_chains: int, precision: str
 ) -> tuple[Data, Array]:
     """The data of every lane, and where it starts; one table per group."""
+    network, sampled = problem.network, problem.sampled
+    frame = scattered_starts(network, tables, problem.concentration, seed, num_chains, sampled)
     evidence = tables[0].evidence
-    frame = scattered_starts(problem.network, tables, problem.concentration, seed, num_chains)
+    evidence = evidence._replace(allowed=evidence.allowed[:, state_order(network, sampled)])
     counts = np.repeat(np.stack([table.evidence.counts for table in tables]), num_chains, axis=0)
     data = Data(evidence._replace(counts=counts), problem.concentration, frame.centre, frame.scale)
     as_array = lambda x: jnp.asarray(x, None if x.dtype == bool else precision)  # noqa: E731
@@ -102,16 +112,16 @@ def _keys(tables: Sequence[CountTable], seed: int, num_chains: int) -> Array:
 
 
 def _run(
-    network: Network, lanes: Data, position: Array, keys: Array, settings: Settings, report: Callable[[int], None]
+    model: Model, lanes: Data, position: Array, keys: Array, settings: Settings, report: Callable[[int], None]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Cells [lanes, D, G, M] and statistics [lanes, D] of one batch."""
     num_warmup, total = settings.num_warmup, settings.num_warmup + settings.num_samples
-    state = _start(network, num_warmup, lanes, position, keys)
+    state = _start(model, num_warmup, lanes, position, keys)
     kept: list[Any] = []
     done = 0
     while done < total:
         steps = min(CHUNK, (num_warmup if done < num_warmup else total) - done)
-        state, chunk = _advance(network, num_warmup, lanes, state, steps)
+        state, chunk = _advance(model, num_warmup, lanes, state, steps)
         if done >= num_warmup:
             kept.append(jax.tree.map(lambda x, n=steps: np.asarray(x)[:, :n], chunk))
         done += steps
@@ -122,21 +132,25 @@ def _run(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _start(network: Network, num_warmup: int, lanes: Data, position: Array, keys: Array) -> Any:
-    start = lambda data, position, key: _kernel(network, num_warmup, data, position, key)[1]  # noqa: E731
+def _start(model: Model, num_warmup: int, lanes: Data, position: Array, keys: Array) -> Any:
+    start = lambda data, position, key: _kernel(model, num_warmup, data, position, key)[1]  # noqa: E731
     return jax.vmap(start, in_axes=(LANE_AXES, 0, 0))(lanes, position, keys)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _advance(network: Network, num_warmup: int, lanes: Data, state: Any, steps: Array) -> tuple[Any, Any]:
+def _advance(model: Model, num_warmup: int, lanes: Data, state: Any, steps: Array) -> tuple[Any, Any]:
     """Advance all lanes by `steps` <= CHUNK iterations; a buffer [lanes, CHUNK, ...] holds the draws."""
+    network, sampled = model
 
     def shown(data: Data, state: Any) -> Any:
-        logits = spread_logits(network, _logits(data, state.z), len(data.evidence.counts))
-        return log_cells_from_logits(network, logits), _statistics(state)
+        logits = spread_logits(sampled, _logits(data, state.z), len(data.evidence.counts))
+        log_cells = log_cells_from_logits(sampled, logits)
+        if sampled is not network:
+            log_cells = convert(sampled, network, log_cells, jax.nn.logsumexp, jnp)
+        return log_cells, _statistics(state)
 
     def one_step(data: Data, state: Any) -> tuple[Any, Any]:
-        state = _kernel(network, num_warmup, data, state.z, state.rng_key)[0](data, state)
+        state = _kernel(model, num_warmup, data, state.z, state.rng_key)[0](data, state)
         return state, shown(data, state)
 
     step = jax.vmap(one_step, in_axes=(LANE_AXES, 0))
@@ -152,19 +166,20 @@ def _advance(network: Network, num_warmup: int, lanes: Data, state: Any, steps: 
     return jax.lax.fori_loop(0, steps, body, (state, buffer))
 
 
-def _kernel(network: Network, num_warmup: int, data: Data, position: Array, key: Array) -> Any:
+def _kernel(model: Model, num_warmup: int, data: Data, position: Array, key: Array) -> Any:
     """NumPyro's NUTS transition for one lane, and the state it starts from at `position`.
 
     NumPyro's kernel learns its settings when it is initialised, so each trace initialises it; where
     only the transition is used, the compiler removes the unused start.
     """
-    init, transition = hmc(potential_fn_gen=partial(_potential, network), algo="NUTS")
+    init, transition = hmc(potential_fn_gen=partial(_potential, model), algo="NUTS")
     state = init(position, num_warmup, max_tree_depth=MAX_TREE_DEPTH, model_args=(data,), rng_key=key)
     return (lambda data, state: transition(state, (data,))), state
 
 
-def _potential(network: Network, data: Data) -> Callable[[Array], Array]:
-    return lambda z: -log_density(network, data.evidence, data.concentration, _logits(data, z))
+def _potential(model: Model, data: Data) -> Callable[[Array], Array]:
+    network, sampled = model
+    return lambda z: -log_density(network, data.evidence, data.concentration, _logits(data, z), sampled)
 
 
 def _logits(data: Data, position: Array) -> Array:

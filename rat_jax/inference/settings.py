@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rat_jax.model.coordinates import reordered
 from rat_jax.model.declaration import Policy
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable
@@ -62,6 +63,18 @@ class Problem:
         """Positions of the systems that are sampled together, [groups, G]."""
         size = len(self.table.systems) if self.network.is_shared.any() else 1
         return np.arange(len(self.table.systems)).reshape(-1, (self.group_size or size) if size > 1 else 1)
+
+    @property
+    def sampled(self) -> Network:
+        """The factorization to sample in: from A where it is observed in more rows than what comes before it."""
+        network, table = self.network, self.table
+        first = max(network.pipeline, key=lambda v: (self._rows_with(v), -network.pipeline.index(v)))
+        return network if first != "A" or not len(table.masks) else reordered(network, "A")
+
+    def _rows_with(self, variable: str) -> float:
+        """Rows in which a variable is observed."""
+        column = [v.name for v in self.network.variables].index(variable)
+        return float(self.table.mask_counts.sum(axis=0) @ (self.table.masks[:, column] >= 0))
 
 
 Engine = Callable[[Problem, int, Settings, Progress | None], "Draws"]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rat_jax.inference.settings import system_seed
+from rat_jax.model.coordinates import convert
 from rat_jax.model.density import expected_counts, gather_logits, logits_from_cells
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, Evidence
@@ -34,9 +35,16 @@ class Frame(NamedTuple):
 
 
 def scattered_starts(
-    network: Network, tables: Sequence[CountTable], concentration: np.ndarray, seed: int, num_chains: int
+    network: Network,
+    tables: Sequence[CountTable],
+    concentration: np.ndarray,
+    seed: int,
+    num_chains: int,
+    sampled: Network | None = None,
 ) -> Frame:
     """Coordinates and a start for every lane: the chains of each table, whose systems share what is shared.
+
+    sampled: the factorization whose logits are wanted, if it is not `network` itself.
 
     With missing labels filled in by their expectation every free row has a Dirichlet posterior,
     whose log-gamma representation has standard deviation about 1 / sqrt(count). That is narrower
@@ -45,11 +53,22 @@ def scattered_starts(
     noise = np.stack([_noise(network, table, seed, chain) for table in tables for chain in range(num_chains)])
     counts = np.repeat(np.stack([table.evidence.counts for table in tables]), num_chains, axis=0)
     completed = _em(network, tables[0].evidence._replace(counts=counts), concentration, noise[:, 0])
-    nearby = np.log(completed)[:, None] + noise[:, 1:] / np.sqrt(completed)[:, None]
-    logits = gather_logits(network, logits_from_cells(network, nearby))
-    centre = gather_logits(network, logits_from_cells(network, np.log(completed)))
+    nearby = np.exp(np.log(completed)[:, None] + noise[:, 1:] / np.sqrt(completed)[:, None])
+    logits, centre = (_logits(network, sampled or network, weights) for weights in (nearby, completed))
     scale = logits.std(axis=1)
     return Frame(centre, scale, START_SPREAD * (logits[:, 0] - centre) / scale)
+
+
+def _logits(network: Network, sampled: Network, weights: np.ndarray) -> np.ndarray:
+    """Logits of a lane [..., G * own + shared] from row weights of its systems [..., G, M]."""
+    log_cells = _log_rows(network, weights)
+    if sampled is not network:
+        log_cells = convert(network, sampled, log_cells, _logsumexp)
+    return gather_logits(sampled, logits_from_cells(sampled, log_cells))
+
+
+def _logsumexp(values: np.ndarray, axis: int, where: np.ndarray) -> np.ndarray:
+    return np.logaddexp.reduce(np.where(where, values, -np.inf), axis=axis)
 
 
 def _noise(network: Network, table: CountTable, seed: int, chain: int) -> np.ndarray:

@@ -20,51 +20,76 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rat_jax.model.coordinates import convert, log_volume, state_order
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import Evidence
 
 
-def log_density(network: Network, evidence: Evidence, concentration: Array, logits: Array) -> Array:
+def log_density(
+    network: Network, evidence: Evidence, concentration: Array, logits: Array, sampled: Network | None = None
+) -> Array:
     """Log posterior density of the logits [G * own + shared] up to a constant.
 
     evidence.counts: [G, P], or [P] where G is 1.
+    sampled: the network whose logits these are, where it is another factorization of `network` (see `coordinates`);
+        the evidence is then in the order of its states.
     """
+    sampled = network if sampled is None else sampled
     counts = jnp.atleast_2d(evidence.counts)
-    log_cells = log_cells_from_logits(network, spread_logits(network, logits, len(counts)))
-    log_patterns = jax.vmap(lambda cells: log_pattern_probabilities(network, cells, evidence))(log_cells)
+    log_cells = log_cells_from_logits(sampled, spread_logits(sampled, logits, len(counts)))
+    of_systems = log_cells[0] if len(counts) == 1 else log_cells  # an axis of one costs a factor of two
+    log_likelihood = jnp.sum(counts * log_pattern_probabilities(sampled, of_systems, evidence))
+    if sampled is network:
+        return log_likelihood + _weigh(network, log_cells, concentration)
+    prior = _weigh(network, convert(sampled, network, log_cells, jax.nn.logsumexp, jnp), concentration - 1)
+    log_states = log_cells @ jnp.asarray(sampled.state_cells.T, log_cells.dtype)
+    own_order = log_states[:, state_order(sampled, network)]
+    volume = log_volume(sampled, log_states, jax.nn.logsumexp) - log_volume(network, own_order, jax.nn.logsumexp)
+    return log_likelihood + prior + jnp.sum(volume) + _weigh(sampled, log_cells, jnp.ones(sampled.num_cells))
+
+
+def _weigh(network: Network, log_cells: Array, weights: Array) -> Array:
+    """Sum of weights [M] times log cells [G, M], shared cells counted once."""
     shared = jnp.asarray(network.is_shared)
-    own_prior = jnp.sum(log_cells @ jnp.where(shared, 0, concentration))
-    shared_prior = log_cells[0] @ jnp.where(shared, concentration, 0)
-    return own_prior + shared_prior + jnp.sum(counts * log_patterns)
+    own = jnp.sum(log_cells @ jnp.where(shared, 0, weights))
+    return own + log_cells[0] @ jnp.where(shared, weights, 0)
 
 
 def log_cells_from_logits(network: Network, logits: Array) -> Array:
     """Log probability of every cell [..., M] from stick-breaking logits [..., L]."""
     take, leave = (jnp.asarray(m.T, logits.dtype) for m in stick_matrices(network))
-    free = jax.nn.log_sigmoid(logits) @ take + jax.nn.log_sigmoid(-logits) @ leave
-    return free + jnp.asarray(network.known_cells, logits.dtype)
+    common = jnp.log1p(jnp.exp(-jnp.abs(logits)))  # of both logarithms; small probabilities keep their digits
+    log_taken, log_left = -jnp.maximum(-logits, 0) - common, -jnp.maximum(logits, 0) - common
+    return log_taken @ take + log_left @ leave + jnp.asarray(network.known_cells, logits.dtype)
 
 
 def log_pattern_probabilities(network: Network, log_cells: Array, evidence: Evidence) -> Array:
-    """Log probability of each pattern [P]: its allowed states and readings summed in log space."""
-    log_joint = (jnp.asarray(network.state_cells, log_cells.dtype) @ log_cells)[None]
-    for rows, masks, seen, table in _measured(network, log_cells, evidence):
-        # every mask allows at least one outcome, so the sums are finite
-        log_seen = jax.nn.logsumexp(table[None], axis=2, where=masks[:, None, :])  # [K, rows]
-        log_joint = log_joint + jnp.asarray(seen, log_cells.dtype) @ log_seen[:, rows]
-    log_joint = jnp.where(evidence.allowed, log_joint, -jnp.inf)
-    highest = jax.lax.stop_gradient(jnp.max(log_joint, axis=1, keepdims=True))
-    return highest[:, 0] + jnp.log(jnp.sum(jnp.exp(log_joint - highest), axis=1))
+    """Log probability of each pattern [..., P]: the sum over its states, each times what its readings may be.
+
+    log_cells: [..., M]. A probability below the smallest number of its type (1e-38 in 32 bits) is taken for that
+    number. Only products with constants on the right: with many lanes they become one large matrix product each.
+    """
+    dtype = log_cells.dtype
+    constant = lambda x: jnp.asarray(x, dtype)  # noqa: E731
+    states = jnp.exp(log_cells @ constant(network.state_cells.T))[..., None]
+    joint = states * constant(evidence.allowed).T  # [..., J, P]
+    for rows, masks, seen, table in _measured(network, jnp.exp(log_cells), evidence):
+        ways = table @ constant(masks.T)  # [..., rows, K]: how probable each way of seeing is in each row
+        if len(rows) != table.shape[-2] or (rows != np.arange(len(rows))).any():
+            of_state = constant(rows[:, None] == np.arange(table.shape[-2]))
+            ways = jnp.swapaxes(jnp.swapaxes(ways, -1, -2) @ of_state.T, -1, -2)
+        joint = joint * (ways @ constant(seen).T)
+    return jnp.log(jnp.maximum(joint.sum(axis=-2), jnp.finfo(dtype).tiny))
 
 
-def _measured(network: Network, log_cells: Any, evidence: Evidence) -> Iterator[tuple[Any, Any, Any, Any]]:
+def _measured(network: Network, cells: Any, evidence: Evidence) -> Iterator[tuple[Any, Any, Any, Any]]:
     """For each measuring table: the row each state reads [J], its masks [K, outcomes], who has seen which
     [P, K], and the table itself [..., rows, outcomes]."""
     parts = zip(network.measurements, network.measurement_rows, network.reading_masks, evidence.readings, strict=True)
     for t, rows, masks, seen in parts:
         layout = network.layouts[t]
-        table = log_cells[..., layout.offset : layout.stop]
-        yield rows, masks, seen, table.reshape(*log_cells.shape[:-1], len(layout.rows), len(layout.outcomes))
+        table = cells[..., layout.offset : layout.stop]
+        yield rows, masks, seen, table.reshape(*cells.shape[:-1], len(layout.rows), len(layout.outcomes))
 
 
 # ---------------------------------------------------------------------------------------------- coordinates
@@ -115,10 +140,11 @@ def _shared_logits(network: Network) -> np.ndarray:
 def spread_logits(network: Network, logits: Array, num_systems: int) -> Array:
     """Logits of each of G systems [G, L] from those of a lane [G * own + shared]."""
     shared = _shared_logits(network)
+    if not shared.any():
+        return logits.reshape(num_systems, -1)
     own = logits[: num_systems * np.sum(~shared)].reshape(num_systems, -1)
-    common = jnp.broadcast_to(logits[own.size :], (num_systems, int(shared.sum())))
-    order = np.argsort(np.concatenate([np.flatnonzero(~shared), np.flatnonzero(shared)]))
-    return jnp.concatenate([own, common], axis=1)[:, order]
+    place = jnp.eye(len(shared), dtype=logits.dtype)  # a product, because gathers have slow gradients
+    return own @ place[~shared] + logits[own.size :] @ place[shared]
 
 
 def gather_logits(network: Network, logits: np.ndarray) -> np.ndarray:

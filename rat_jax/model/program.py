@@ -8,7 +8,6 @@ the two to the same log density and gradient.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -35,9 +34,7 @@ def counted(evidence: Evidence, concentration: Array | None = None, network: Net
     """
     systems = () if np.ndim(evidence.counts) == 1 else (len(evidence.counts),)
     log_cells = sample_log_cells(network, _given(network, concentration), systems)
-    of_system = lambda cells: log_pattern_probabilities(network, cells, evidence)  # noqa: E731
-    log_patterns = jax.vmap(of_system)(log_cells) if systems else of_system(log_cells)
-    numpyro.factor("labels", jnp.sum(evidence.counts * log_patterns))
+    numpyro.factor("labels", jnp.sum(evidence.counts * log_pattern_probabilities(network, log_cells, evidence)))
 
 
 def rowwise(
