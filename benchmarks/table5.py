@@ -52,15 +52,8 @@ class Settings:
 
 def published() -> tuple[dict[str, float], dict[str, float], pd.DataFrame]:
     """The five thetas, the judge's rates, and Table 5 by n_add."""
-    marginals, conditionals, judge_r, judge_t = (
-        _row(name)
-        for name in (
-            "table1_marginals.csv",
-            "table2_conditionals.csv",
-            "table4a_retrieval_judge.csv",
-            "table4b_task_judge.csv",
-        )
-    )
+    names = ("table1_marginals", "table2_conditionals", "table4a_retrieval_judge", "table4b_task_judge")
+    marginals, conditionals, judge_r, judge_t = map(_row, names)
     thetas = {"theta_R": marginals["p_R"]}
     thetas |= {name: conditionals[name] for name in conditionals.index if name.startswith("theta")}
     rates = {f"{kind}_{label}": row[kind] for label, row in (("R", judge_r), ("T", judge_t)) for kind in ("tpr", "fpr")}
@@ -68,7 +61,7 @@ def published() -> tuple[dict[str, float], dict[str, float], pd.DataFrame]:
 
 
 def _row(name: str) -> pd.Series:
-    table = pd.read_csv(PAPER / name)
+    table = pd.read_csv(PAPER / f"{name}.csv")
     here = [table[column] == value for column, value in CONFIGURATION.items() if column in table]
     return table[np.logical_and.reduce(here)].iloc[0]
 
@@ -104,9 +97,9 @@ def label_table(rows: np.ndarray, added: int, replicate: int) -> pd.DataFrame:
 def fit_reading(reading: str, table: pd.DataFrame, rates: dict[str, float], settings: Settings) -> rat.Posterior:
     """The posterior of every replicate of a chunk under one reading of its rows."""
     chains = {k: v for k, v in asdict(settings).items() if k.startswith("num_")}
-    options: dict[str, Any] = {"method": "nuts", "seed": settings.seed, "on_failure": "keep", **chains}
-    if reading == "A alone":
-        return rat.fit(table.drop(columns=["R_J", "T_J"]), **options)
+    options: dict[str, Any] = {"seed": settings.seed, "on_failure": "keep", **chains}
+    if reading == "A alone":  # exact: 5,000 rows with A alone leave chains a ridge on which some diverge
+        return rat.fit(table.drop(columns=["R_J", "T_J"]), method="exact", **options)
     if reading == "fixed":
         return rat.fit(table, model="judge", judge_structure="fixed", judge_rates=rates, **options)
     return rat.fit(table, model="judge", **options)
@@ -130,20 +123,24 @@ class CompileClock:
 
 
 def measured(posterior: rat.Posterior) -> list[dict[str, Any]]:
-    """One record per replicate: what is asked for, and the health of its chains."""
-    summary, stats, records = posterior.summary(), posterior.sample_stats, []
-    assert stats is not None, "exact draws have no chains to report on"
+    """One record per replicate: what is asked for, and the health of its chains if it has any."""
+    summary, records = posterior.summary(), []
     for system in posterior.systems:
         own, record = summary.loc[[system]], {"replicate": int(system)}
         for name in QUANTITIES:
             row = own.loc[(system, name)]
             record |= {f"{name}_mean": float(row["mean"]), f"{name}_width": float(row["q97.5"] - row["q2.5"])}
-        chains = {name: stats[name].sel(system=[system]).to_numpy() for name in ("diverging", "tree_depth", "n_steps")}
-        sampling = judge_sampling(own, chains, posterior.provenance["max_tree_depth"])
-        record |= {"max_r_hat": sampling.max_r_hat, "min_ess": min(sampling.min_ess_bulk, sampling.min_ess_tail)}
-        record |= {"divergences": sampling.divergences, "steps": float(chains["n_steps"].mean())}
-        records.append(record | {"problems": list(sampling.problems)})
+        record["min_ess"] = float(own[["ess_bulk", "ess_tail"]].to_numpy().min())
+        records.append(record | (_chains(posterior, own, system) if posterior.sample_stats is not None else {}))
     return records
+
+
+def _chains(posterior: rat.Posterior, own: pd.DataFrame, system: str) -> dict[str, Any]:
+    names = ("diverging", "tree_depth", "n_steps")
+    stats = {name: posterior.sample_stats[name].sel(system=[system]).to_numpy() for name in names}
+    sampling = judge_sampling(own, stats, posterior.provenance["max_tree_depth"])
+    health = {"max_r_hat": sampling.max_r_hat, "divergences": sampling.divergences}
+    return health | {"steps": float(stats["n_steps"].mean()), "problems": list(sampling.problems)}
 
 
 # -- chunks, kept ---------------------------------------------------------------------------------------
@@ -239,22 +236,28 @@ def _standard_error(values: pd.Series) -> float:
 
 
 def health(records: pd.DataFrame, times: pd.DataFrame) -> list[dict[str, Any]]:
-    """The state of the chains over all replicates, by reading and n_add; those with a bad verdict by name."""
+    """Speed and the state of the chains by reading and n_add, replicates with a bad verdict by name."""
     rows = []
     for (reading, n), group in records.groupby(["reading", "n_add"], sort=False):
         spent = times[(times["reading"] == reading) & (times["n_add"] == n)].sum(numeric_only=True)
         seconds = float(spent["seconds"] - spent["compile"])
-        bad = group[group["problems"].map(len) > 0]
         row = {"reading": reading, "n_add": int(n), "replicates": len(group), "compile_s": float(spent["compile"])}
         row |= {"seconds": seconds, "fits_per_s": len(group) / seconds, "ess_per_s": group["min_ess"].sum() / seconds}
         row |= {"min_ess": float(group["min_ess"].min()), "median_ess": float(group["min_ess"].median())}
-        row |= {"steps": float(group["steps"].mean()), "max_r_hat": float(group["max_r_hat"].max())}
-        row |= {"share_over": float((group["max_r_hat"] > LARGEST_R_HAT).mean())}
-        row |= {"divergences": int(group["divergences"].sum())}
-        row |= {"divergent_replicates": int((group["divergences"] > 0).sum())}
-        named = {int(b): p for b, p in zip(bad["replicate"], bad["problems"], strict=True)}
-        rows.append(row | {"bad": named})
+        rows.append(row | (_health_of_chains(group) if reading != "A alone" else {}))
     return rows
+
+
+def _health_of_chains(group: pd.DataFrame) -> dict[str, Any]:
+    bad = group[group["problems"].map(len) > 0]
+    return {
+        "steps": float(group["steps"].mean()),
+        "max_r_hat": float(group["max_r_hat"].max()),
+        "share_over": float((group["max_r_hat"] > LARGEST_R_HAT).mean()),
+        "divergences": int(group["divergences"].sum()),
+        "divergent_replicates": int((group["divergences"] > 0).sum()),
+        "bad": {int(b): problems for b, problems in zip(bad["replicate"], bad["problems"], strict=True)},
+    }
 
 
 def printed(table: pd.DataFrame, states: Iterable[dict[str, Any]]) -> str:
@@ -272,7 +275,7 @@ def printed(table: pd.DataFrame, states: Iterable[dict[str, Any]]) -> str:
     lines += ["", *_shares(table), ""]
     for state in states:
         lines.append(_state_in_words(state))
-        lines += [f"    replicate {b}: {'; '.join(problems)}" for b, problems in state["bad"].items()]
+        lines += [f"    replicate {b}: {'; '.join(problems)}" for b, problems in state.get("bad", {}).items()]
     return "\n".join(lines)
 
 
@@ -280,7 +283,12 @@ def _state_in_words(s: dict[str, Any]) -> str:
     parts = [
         f"{s['reading']}, n_add {s['n_add']}: {s['replicates']} fits; compiled {s['compile_s']:.1f} s, then "
         f"{s['seconds']:.1f} s ({s['fits_per_s']:.2f} fits/s, {s['ess_per_s']:,.0f} ESS/s)",
-        f"smallest ESS {s['min_ess']:,.0f}, median {s['median_ess']:,.0f}, {s['steps']:.1f} leapfrog steps a draw",
+        f"smallest ESS {s['min_ess']:,.0f}, median {s['median_ess']:,.0f}",
+    ]
+    if "bad" not in s:
+        return "; ".join([*parts, "exact"])
+    parts += [
+        f"{s['steps']:.1f} leapfrog steps a draw",
         f"{s['divergences']} divergences in {s['divergent_replicates']} replicates",
         f"largest R-hat {s['max_r_hat']:.4f}, over {LARGEST_R_HAT} in {s['share_over']:.1%}",
         f"verdict bad in {len(s['bad'])}",
