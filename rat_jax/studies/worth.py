@@ -175,8 +175,9 @@ def _figures(fit: Posterior | None, systems: tuple[str, ...]) -> pd.DataFrame:
             "sd": summary["sd"],
         }
     )
-    informed = [fit.diagnostics.informed.get(key, False) for key in index]
-    return frame.reindex(index).where(np.array(informed)[:, None])
+    frame = frame.reindex(index)  # a system that this fit leaves out has no figures
+    frame.loc[[not fit.diagnostics.informed.get(key, False) for key in index]] = np.nan
+    return frame
 
 
 def _table(figures: dict[str, pd.DataFrame]) -> pd.DataFrame:
