@@ -164,6 +164,10 @@ def _policies(network: Network, policy: Any, further: Mapping[str, Any] | None) 
     found = dict(network.policies)
     if isinstance(policy, str):
         names = {quantity.removeprefix("p_G_"): p for quantity, p in found.items() if quantity != "p_G"}
+        if not names:
+            raise ValueError(
+                f"policy: model {network.name!r} has no named policies, found {policy!r}; pass a weight per state"
+            )
         policy = names[checked(policy, names, f"policy of model {network.name!r}")]
     if policy is not None:
         found["p_G"] = _policy(network, policy)

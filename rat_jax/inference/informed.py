@@ -21,6 +21,7 @@ from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable
 
 LARGEST_SHARE = 0.5
+LARGEST_MIRRORED_SHARE = 0.4  # two values that are alike and independent have 0.5 between their images
 NARROWED = 0.5
 MIRRORED_DRAWS = 500
 MOST_LABELS = 3  # that advice asks for at once
@@ -129,16 +130,21 @@ class _Judgement:
     labellings: Sequence[_Labelling]
     draws: np.ndarray
     designs: dict[tuple[int, tuple[int, ...]], _Design] = field(default_factory=dict)
+    images: dict[tuple[int, Mirror | None], np.ndarray] = field(default_factory=dict)
 
     def verdict(self, g: int, function: Function) -> Informed:
         network, cells = self.belief.network, self.belief.cells[g]
         gradient = self.belief.spread(_gradient(network, cells, function), g)
         if not (np.abs(gradient) > RANK_TOLERANCE).any():
             return Informed(1.0, False, "it is given, not estimated from the labels")
-        design = self.design(g, ())
-        share = max(design.share(gradient), self.mirrored(g, function, design.mirrors))
-        ok = design.informs(gradient, share)
+        share, ok = self.informs(g, (), function, gradient)
         return Informed(share, ok, "" if ok else self.advice(g, function, gradient))
+
+    def informs(self, g: int, also: tuple[int, ...], function: Function, gradient: np.ndarray) -> tuple[float, bool]:
+        """Share of the variance that is left, and the verdict, if these further variables were labelled."""
+        design = self.design(g, also)
+        left, mirrored = design.share(gradient), self.mirrored(g, function, design.mirrors)
+        return max(left, mirrored), design.informs(gradient, left, mirrored)
 
     def design(self, g: int, also: tuple[int, ...]) -> _Design:
         """What is shown if, in system g, these further variables were labelled throughout."""
@@ -151,13 +157,21 @@ class _Judgement:
 
     def mirrored(self, g: int, function: Function, images: Sequence[Mirror]) -> float:
         """Largest part of the variance over a quantity's mirror images that lies between them."""
-        draws = self.draws[g][:: max(1, self.draws.shape[1] // MIRRORED_DRAWS)]
-        here, share = function(draws), 0.0
+        share = 0.0
         for mirror in images:
-            there = function(reflect(self.belief.network, mirror, draws))
+            here, there = function(self.image(g, None)), function(self.image(g, mirror))
             total = np.var(np.concatenate([here, there]))
             share = max(share, float(np.mean((there - here) ** 2) / 4 / max(total, np.finfo(float).tiny)))
+            if share > LARGEST_SHARE:  # the verdict is clear
+                break
         return min(share, 1.0)
+
+    def image(self, g: int, mirror: Mirror | None) -> np.ndarray:
+        """Some draws of the cells of a system, or their mirror image, [draws, M]."""
+        if (g, mirror) not in self.images:
+            draws = self.draws[g][:: max(1, self.draws.shape[1] // MIRRORED_DRAWS)]
+            self.images[g, mirror] = draws if mirror is None else reflect(self.belief.network, mirror, draws)
+        return self.images[g, mirror]
 
     def advice(self, g: int, function: Function, gradient: np.ndarray) -> str:
         network, patterns = self.belief.network, self.labellings[g].patterns
@@ -167,9 +181,7 @@ class _Judgement:
         if not prior_only and never:
             reason += f" ({' and '.join(never)} never observed)"
         for also in _further_labels(network, patterns):
-            design = self.design(g, also)
-            share = max(design.share(gradient), self.mirrored(g, function, design.mirrors))
-            if design.informs(gradient, share):
+            if self.informs(g, also, function, gradient)[1]:
                 return f"{reason}; label {' and '.join(_where(network, i, patterns) for i in also)} on some rows"
         return f"{reason}; it needs rows of a kind that has not occurred yet"
 
@@ -205,7 +217,7 @@ class _Design:
         """Whether the quantity depends on nothing that any label depends on."""
         return not (np.abs(gradient[self.touched]) > RANK_TOLERANCE).any()
 
-    def informs(self, gradient: np.ndarray, share: float) -> bool:
+    def informs(self, gradient: np.ndarray, left: float, mirrored: float) -> bool:
         if self.is_prior(gradient):
             return False
         parameter = np.flatnonzero(np.abs(gradient) > RANK_TOLERANCE)
@@ -213,7 +225,7 @@ class _Design:
             i = parameter[0]
             if np.linalg.norm(self.belief.root[i]) < NARROWED * self.belief.prior_sd[i]:
                 return True
-        return share <= LARGEST_SHARE
+        return left <= LARGEST_SHARE and mirrored <= LARGEST_MIRRORED_SHARE
 
 
 def _further_labels(network: Network, patterns: np.ndarray) -> list[tuple[int, ...]]:

@@ -182,6 +182,8 @@ def calibrate(
         if progress is not None:
             progress(part.stop, simulations)
     truth, rank, mean = (pd.concat(frames, ignore_index=True) for frames in (truths, ranks, means))
+    varying = [name for name in truth if np.ptp(truth[name]) > 0]  # a rate that is given has nothing to rank
+    truth, rank, mean = truth[varying], rank[varying], mean[varying]
     return _judge(design, network.name, name, seed, truth, rank, mean)
 
 

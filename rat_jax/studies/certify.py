@@ -125,7 +125,7 @@ def certify(
     names = [n for n in fit.quantities if n not in constant | {"p_R"}]  # p_R is theta_R
     if fit.method == "exact":
         settings = Settings(num_warmup, num_samples, num_chains)
-        chains = run_nuts(_problem(fit, table), seed + STREAM, settings, None).cells
+        chains = run_nuts(_posed(fit, table), seed + STREAM, settings, None).cells
         exact = [(slice(0, len(table.systems)), fit.cells, fit.summary().filter(["mean", "sd"]))]
         moment_draws = np.inf if fit.exact is not None else fit.cells.shape[1] * fit.cells.shape[2]
     else:
@@ -160,12 +160,12 @@ def _exact_parts(fit: Posterior, table: CountTable, seed: int) -> Iterator[tuple
     for first in range(0, len(table.systems), SYSTEMS_AT_ONCE):
         part = slice(first, min(first + SYSTEMS_AT_ONCE, len(table.systems)))
         some = table.take(np.arange(len(table.systems))[part])
-        draws = run_exact(_problem(fit, some), seed, Settings(1, EXACT_DRAWS, 1), None)
+        draws = run_exact(_posed(fit, some), seed, Settings(1, EXACT_DRAWS, 1), None)
         assert draws.exact is not None
         yield part, draws.cells, draws.exact
 
 
-def _problem(fit: Posterior, table: CountTable) -> Problem:
+def _posed(fit: Posterior, table: CountTable) -> Problem:
     return Problem(fit.network, table, concentrations(fit.network, fit.provenance["priors"]), fit.policies)
 
 

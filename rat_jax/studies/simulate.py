@@ -17,7 +17,7 @@ Outcomes = dict[tuple[int, ...], np.ndarray]
 
 
 def draw_cells(network: Network, concentration: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Probabilities of all cells drawn from the priors, float64 [B, M]; concentration: [M]."""
+    """Probabilities of all cells drawn from the priors, [B, M]; concentration: [M]. Known cells are as known."""
     cells = np.empty((size, network.num_cells))
     for layout in network.layouts:
         width = len(layout.outcomes)
@@ -27,7 +27,7 @@ def draw_cells(network: Network, concentration: np.ndarray, size: int, rng: np.r
                 cells[:, start] = 1.0 - cells[:, start + 1]
             else:
                 cells[:, start : start + width] = rng.dirichlet(concentration[start : start + width], size)
-    return cells
+    return np.where(network.is_known, np.exp(network.known_cells), cells)
 
 
 def simulate_counts(network: Network, cells: np.ndarray, design: Design, rng: np.random.Generator) -> pd.DataFrame:
