@@ -45,6 +45,13 @@ def test_an_estimate_outside_the_axis_is_written_as_a_number(row, written):
     assert heads & {"<", ">"}
 
 
+def test_methods_of_any_name_are_told_apart():
+    ax = rat.plot_estimates(estimates(first=(0.5, 0.4, 0.6), second=(0.3, 0.2, 0.7), posterior=(0.4, 0.3, 0.5)))
+    handles = ax.get_legend().legend_handles
+    assert len({(h.get_color(), h.get_marker()) for h in handles}) == 3
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["first", "second", "posterior"]
+
+
 def test_the_truth_is_drawn_only_where_it_is_known():
     table = estimates(naive=(0.5, 0.4, 0.6))
     for truth, there in ((None, False), ({"s": 0.45}, True), (pd.Series({"s": 0.45}), True), ({"other": 0.45}, True)):
