@@ -5,6 +5,8 @@ All engines have the same signature; `choose` is the only place that knows when 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -17,6 +19,7 @@ from rat_jax.inference.exact import (
     required_bytes,
     theta_quantiles,
 )
+from rat_jax.inference.mirror import shuffle_mirrors
 from rat_jax.inference.settings import QUANTILES, Draws, Engine, Problem, Progress, Settings, system_seed
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable
@@ -42,10 +45,11 @@ def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engin
 
 
 def run_nuts(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
-    """Batched NUTS with NumPyro's kernel."""
+    """Batched NUTS with NumPyro's kernel; what no label and no prior tells apart is visited evenly."""
     from rat_jax.inference import nuts  # here, because exact answers need neither JAX nor its import time
 
-    return nuts.sample(problem, seed=seed, settings=settings, progress=progress)
+    draws = nuts.sample(problem, seed=seed, settings=settings, progress=progress)
+    return replace(draws, cells=shuffle_mirrors(problem, draws.cells, seed))
 
 
 def run_exact(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.special import expit
 
+from rat_jax.inference.settings import Problem, system_seed
 from rat_jax.inference.shown import looks, most_frequent
+from rat_jax.model.coordinates import log_volume, logsumexp_where
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import allowed_states
 from rat_jax.model.quantities import state_probabilities
@@ -78,6 +81,42 @@ def reflect(network: Network, mirror: Mirror, cells: np.ndarray) -> np.ndarray:
         total = np.maximum(mass.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
         block[...] = (mass / total).reshape(block.shape)
     return reflected
+
+
+def shuffle_mirrors(problem: Problem, cells: np.ndarray, seed: int) -> np.ndarray:
+    """Draws of the cells [S, C, D, M] with every draw put at random among its mirror images.
+
+    An image has the same likelihood, so given the pair a draw belongs to the posterior chooses by the prior alone.
+    Choosing so leaves the posterior as it is, and chains that each found one image become chains that visit both.
+    """
+    network, table = problem.network, problem.table
+    for group in problem.groups:
+        counts = [table.mask_counts[s] for s in group]
+        labellings = [(table.masks[c > 0], c[c > 0]) for c in counts]
+        for g, s in enumerate(group):
+            for mirror in mirrors(network, labellings, g):
+                if mirror.moves_shared and g:
+                    continue  # the group has been turned as a whole
+                moved = group if mirror.moves_shared else group[g : g + 1]
+                here, there = cells[moved], reflect(network, mirror, cells[moved])
+                odds = _log_prior(problem, there) - _log_prior(problem, here)
+                name = "\0".join([table.systems[s], mirror.variable, str(mirror.where)])
+                chance = np.random.default_rng(system_seed(seed, name, "mirror")).random(odds.shape)
+                cells[moved] = np.where((chance < expit(odds))[..., None], there, here)
+    return cells
+
+
+def _log_prior(problem: Problem, cells: np.ndarray) -> np.ndarray:
+    """Log prior density of the states and readings of some systems that are moved together, [C, D] from [G, C, D, M].
+
+    Densities of the states, because renaming states preserves their volume and not that of the parameters.
+    """
+    network = problem.network
+    log_cells = np.log(np.maximum(cells, np.finfo(float).tiny))
+    weights = np.where(network.is_known, 0.0, problem.concentration - 1.0)
+    own = log_cells @ np.where(network.is_shared, 0.0, weights)
+    volume = log_volume(network, log_cells @ network.state_cells.T, logsumexp_where)
+    return (own - volume).sum(axis=0) + log_cells[0] @ np.where(network.is_shared, weights, 0.0)
 
 
 @cache

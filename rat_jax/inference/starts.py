@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rat_jax.inference.settings import system_seed
-from rat_jax.model.coordinates import convert
+from rat_jax.model.coordinates import convert, logsumexp_where
 from rat_jax.model.density import expected_counts, gather_logits, logits_from_cells
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, Evidence
@@ -63,12 +63,8 @@ def _logits(network: Network, sampled: Network, weights: np.ndarray) -> np.ndarr
     """Logits of a lane [..., G * own + shared] from row weights of its systems [..., G, M]."""
     log_cells = _log_rows(network, weights)
     if sampled is not network:
-        log_cells = convert(network, sampled, log_cells, _logsumexp)
+        log_cells = convert(network, sampled, log_cells, logsumexp_where)
     return gather_logits(sampled, logits_from_cells(sampled, log_cells))
-
-
-def _logsumexp(values: np.ndarray, axis: int, where: np.ndarray) -> np.ndarray:
-    return np.logaddexp.reduce(np.where(where, values, -np.inf), axis=axis)
 
 
 def _noise(network: Network, table: CountTable, seed: int, chain: int) -> np.ndarray:

@@ -55,7 +55,7 @@ def convert(source: Network, target: Network, log_cells: Any, logsumexp: Callabl
 
     logsumexp(array, axis, where): of NumPy or JAX, as is `xp`.
     """
-    log_states = (log_cells @ xp.asarray(source.state_cells.T, log_cells.dtype))[..., state_order(source, target)]
+    log_states = log_cells @ xp.asarray(source.state_cells[state_order(source, target)].T, log_cells.dtype)
     parts = []
     for table, layout in zip(target.tables, target.layouts, strict=True):
         if table.measures:
@@ -80,6 +80,11 @@ def log_volume(network: Network, log_states: Any, logsumexp: Callable[..., Any])
             of_row = logsumexp(log_states[..., None, :], axis=-1, where=_row_uses(_uses(network, layout), layout))
             total = total + (len(layout.outcomes) - 1) * of_row.sum(axis=-1)
     return total
+
+
+def logsumexp_where(values: np.ndarray, axis: int, where: np.ndarray) -> np.ndarray:
+    """NumPy's log-sum-exp over the entries that `where` allows."""
+    return np.logaddexp.reduce(np.where(where, values, -np.inf), axis=axis)
 
 
 def _uses(network: Network, layout: Layout) -> np.ndarray:

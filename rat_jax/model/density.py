@@ -42,9 +42,10 @@ def log_density(
     if sampled is network:
         return log_likelihood + _weigh(network, log_cells, concentration)
     prior = _weigh(network, convert(sampled, network, log_cells, jax.nn.logsumexp, jnp), concentration - 1)
-    log_states = log_cells @ jnp.asarray(sampled.state_cells.T, log_cells.dtype)
-    own_order = log_states[:, state_order(sampled, network)]
-    volume = log_volume(sampled, log_states, jax.nn.logsumexp) - log_volume(network, own_order, jax.nn.logsumexp)
+    log_states = lambda uses: log_cells @ jnp.asarray(uses.T, log_cells.dtype)  # noqa: E731
+    volume = log_volume(sampled, log_states(sampled.state_cells), jax.nn.logsumexp)
+    in_order = sampled.state_cells[state_order(sampled, network)]
+    volume = volume - log_volume(network, log_states(in_order), jax.nn.logsumexp)
     return log_likelihood + prior + jnp.sum(volume) + _weigh(sampled, log_cells, jnp.ones(sampled.num_cells))
 
 
