@@ -65,7 +65,7 @@ def touched_cells(network: Network, cells: np.ndarray, patterns: np.ndarray, wei
     """Whether the probability of any pattern with a label depends on a free cell, bool [L]."""
     patterns, _ = most_frequent(patterns, weights)
     patterns = patterns[(patterns >= 0).any(axis=1)]
-    return (np.abs(_probability_and_slope(network, cells, patterns)[1]) > RANK_TOLERANCE).any(axis=0)
+    return np.any(np.abs(_probability_and_slope(network, cells, patterns)[1]) > RANK_TOLERANCE, axis=0)
 
 
 def most_frequent(patterns: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -93,4 +93,4 @@ def _uses(network: Network, layout: Layout) -> np.ndarray:
 
 
 def _row_uses(uses: np.ndarray, layout: Layout) -> np.ndarray:
-    return uses.reshape(len(layout.rows), len(layout.outcomes), -1).any(axis=1)
+    return np.any(uses.reshape(len(layout.rows), len(layout.outcomes), -1), axis=1)

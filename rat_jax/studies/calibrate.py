@@ -183,7 +183,7 @@ def calibrate(
             progress(part.stop, simulations)
     truth, rank, mean = (pd.concat(frames, ignore_index=True) for frames in (truths, ranks, means))
     varying = [name for name in truth if np.ptp(truth[name]) > 0]  # a rate that is given has nothing to rank
-    truth, rank, mean = truth[varying], rank[varying], mean[varying]
+    truth, rank, mean = truth.filter(varying), rank.filter(varying), mean.filter(varying)
     return _judge(design, network.name, name, seed, truth, rank, mean)
 
 
