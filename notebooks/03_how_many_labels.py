@@ -118,8 +118,8 @@ equal.iloc[:4].round().astype(int)
 
 # %% [markdown]
 # **The answer.** A hundred human labels with GPT-4 are worth about 140 without. A judge that errs so often does not
-# replace people: five hundred verdicts stretch a hundred labels by two fifths, and less where fewer rows are left that
-# only the judge has seen. (PPI++ gains as much. It and Rogan-Gladen give this one rate and no other.)
+# replace people; it stretches their labels by a third to two fifths. (PPI++ gains about as much. It and Rogan-Gladen
+# give this one rate and no other.)
 #
 # ## What the other methods do not answer
 #
