@@ -138,3 +138,48 @@ def test_systems_share_by_group_and_not_at_all_where_nothing_is_shared():
         network = judge_network(["R_J", "T_J"], shared=shared)
         problem = Problem(network, count_table(network, counts), concentrations(network, None), network.policies, size)
         assert problem.groups.shape == groups
+
+
+def test_rows_of_other_levels_than_the_fit_are_refused_and_frames_are_read_with_its_levels():
+    rows = pd.DataFrame({"R": ["fail", "partial", "success"] * 4, "A": [1, 0, 0] * 4, "T": [0, 0, 1] * 4})
+    graded = rat.fit(rows, model="graded", **QUICK)
+    binary = rat.fit(pd.DataFrame({"R": [0, 1, 0], "A": [0, 1, 0], "T": [0, 0, 1]}))
+    with pytest.raises(ValueError, match="R has the levels 0, 1 in these rows and fail, partial, success in the fit"):
+        rat.impute(graded, rat.read_labels(pd.DataFrame({"R": [0, 1], "A": [0, 0]})))
+    with pytest.raises(ValueError, match="R has the levels fail, partial, success in these rows and 0, 1 in the fit"):
+        rat.impute(binary, rat.read_labels(rows))
+    guess = rat.impute(graded, pd.DataFrame({"R": [2, 1], "A": [0, 0]}))
+    assert guess["p_R"].tolist() == [1.0, 0.0] and np.isfinite(guess[["p_T", "p_G"]].to_numpy()).all()
+
+
+def test_a_row_that_some_draws_rule_out_is_imputed_without_a_nan():
+    fit = rat.fit(pd.DataFrame({"R": [0, 0, 0], "A": [0, 1, 0], "T": [0, 0, 1]}), priors={"theta_R": (1e-3, 1e-3)})
+    assert (fit.draws("theta_R") == 0).any()  # what the test is about
+    guess = rat.impute(fit, pd.DataFrame({"R": [1, 0, None], "A": [0, 0, 1], "T": [None, None, None]}))
+    assert np.isfinite(guess[["p_R", "p_A", "p_T", "p_G"]].to_numpy()).all()
+    assert guess["p_R"].iloc[0] == 1.0
+
+
+def test_a_judge_with_a_slash_in_its_name_is_saved_and_loaded(tmp_path):
+    rows = judged_rows(30, 6).drop(columns=["R_J"]).rename(columns={"T_J": "T_J.openai/gpt-4 100%"})
+    fit = rat.fit(rows, model="judge", **QUICK)
+    fit.save(tmp_path / "slash.nc")
+    assert rat.load(tmp_path / "slash.nc").summary().equals(fit.summary())
+    fit.to_arviz()
+
+
+def test_where_only_the_judge_speaks_nothing_that_the_prior_decides_counts_as_informed():
+    """No human label, one rate for all wrong answers: abstentions tell fpr_T, and no label tells p_T from tpr_T."""
+    rows = judged_rows(300, 7, human=0)
+    informed = rat.fit(rows, model="judge", judge_structure="factorized", **QUICK).diagnostics.informed
+    assert informed["all", "fpr_T"] and informed["all", "p_TJ"] and informed["all", "p_A"]
+    assert not any(informed["all", q] for q in ("p_R", "p_T", "p_G", "tpr_T", "tpr_R", "youden_T"))
+
+
+def test_rates_of_a_judge_that_no_human_label_stands_beside_are_not_informed():
+    rows = judged_rows(300, 8)
+    rows.loc[:119, ["R_J", "T_J"]] = pd.NA
+    rows.loc[120:, ["R", "T"]] = pd.NA
+    informed = rat.fit(rows, model="judge", **QUICK).diagnostics.informed
+    assert not any(informed["all", f"{kind}_{label}"] for kind in ("tpr", "fpr", "youden") for label in "RT")
+    assert all(informed["all", q] for q in ("p_R", "p_T", "p_G", "p_TJ"))

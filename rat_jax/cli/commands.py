@@ -75,7 +75,7 @@ def _rat_jax(
 def fit(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: FitOptions) -> int:
     """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
     work.check_options(options, labels)
-    return work.fit_and_tell(work.read(labels, column, levels), options)
+    return work.fit_and_tell(work.read(labels, column, levels, options.model), options)
 
 
 @app.command()

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from rat_jax.studies.certify import Certificate
 
 
-def read(path: Path, column: Sequence[str] | None, level: Sequence[str] | None) -> Labels:
-    """The label table, its columns and levels named as on the command line."""
+def read(path: Path, column: Sequence[str] | None, level: Sequence[str] | None, model: str | None = None) -> Labels:
+    """The label table, its columns and levels named as on the command line; those of the model where none are."""
     import rat_jax as rat
+    from rat_jax.inference.fit import READ_WITH
 
     columns = {known: yours or None for known, yours in pairs("--column", "KNOWN=YOURS", column)}
     levels = {name: words.split(",") for name, words in pairs("--levels", "NAME=LOW,...,HIGH", level)}
-    return rat.read_labels(path, columns=columns or None, levels=levels or None)
+    return rat.read_labels(path, columns=columns or None, levels=levels or READ_WITH.get(model or ""))
 
 
 def report_of(labels: Labels) -> LoadReport:

@@ -171,6 +171,8 @@ def _policies(network: Network, policy: Any, further: Mapping[str, Any] | None) 
         policy = names[checked(policy, names, f"policy of model {network.name!r}")]
     if policy is not None:
         found["p_G"] = _policy(network, policy)
+    if further is not None and not isinstance(further, Mapping):
+        raise ValueError(f"policies: expected a mapping of names to weights, found {further!r}")
     for name, weights in (further or {}).items():
         if not str(name).isidentifier() or f"p_G_{name}" in found:
             raise ValueError(

@@ -15,6 +15,7 @@ from rat_jax.model.program import row_data
 from rat_jax.model.quantities import state_probabilities
 from rat_jax.naming import checked
 
+SMALLEST = 1e-60  # probability; products of a few stay above the smallest number
 LARGEST_ARRAY = 4e9  # bytes of a per-draw answer before we ask for fewer rows
 
 
@@ -38,7 +39,7 @@ def impute(fit: Posterior, labels: Any) -> pd.DataFrame:
     >>> rat.impute(rat.fit(labels), labels).shape
     (2, 5)
     """
-    labels = _read(labels)
+    labels = _read(fit, labels)
     kinds, row_of = _kinds_of_rows(fit, labels)
     averages = [_given_labels(fit, s, code).mean(axis=(1, 2)) for s, code in kinds]
     table = np.stack(averages)[row_of]
@@ -52,7 +53,7 @@ def impute_draws(fit: Posterior, labels: Any) -> xr.DataArray:
 
     Raises ValueError if the answer would take more than 4 GB; `impute` has no such limit.
     """
-    kinds, row_of = _kinds_of_rows(fit, _read(labels))
+    kinds, row_of = _kinds_of_rows(fit, _read(fit, labels))
     size = len(row_of) * len(_names(fit)) * fit.data.sizes["chain"] * fit.data.sizes["draw"] * 8
     if size > LARGEST_ARRAY:
         raise ValueError(
@@ -64,8 +65,19 @@ def impute_draws(fit: Posterior, labels: Any) -> xr.DataArray:
     return xr.DataArray(values, dims=("row", "label", "chain", "draw"), coords=coords)
 
 
-def _read(labels: Any) -> Labels:
-    return labels if isinstance(labels, Labels) else read_labels(labels)
+def _read(fit: Posterior, labels: Any) -> Labels:
+    """Labels whose levels are those of the fit, or a ValueError that names the first that differs."""
+    words = {v.name: v.levels for v in fit.network.variables if v.levels != ("0", "1")}
+    if not isinstance(labels, Labels):
+        return read_labels(labels, levels=words or None)
+    for name in set(labels.observed) & set(fit.network.levels):
+        theirs, ours = labels.levels.get(name, ("0", "1")), words.get(name, ("0", "1"))
+        if tuple(theirs) != tuple(ours):
+            raise ValueError(
+                f"impute: {name} has the levels {', '.join(theirs)} in these rows and {', '.join(ours)} in the fit; "
+                "read the rows with the levels of the fit"
+            )
+    return labels
 
 
 def _names(fit: Posterior) -> list[str]:
@@ -88,7 +100,7 @@ def _kinds_of_rows(fit: Posterior, labels: Labels) -> tuple[list[tuple[int, np.n
 def _given_labels(fit: Posterior, system: int, code: np.ndarray) -> np.ndarray:
     """P(label = 1 | the labels of one pattern, parameters), [label, chain, draw]."""
     network = fit.network
-    cells = fit.cells[system]
+    cells = np.maximum(fit.cells[system], SMALLEST)  # a draw that rules the row out has an answer too
     weight = state_probabilities(network, cells) * allowed_states(network, code[None])[0]
     readings = allowed_readings(network, code[None])
     for t, rows, allowed in zip(network.measurements, network.measurement_rows, readings, strict=True):

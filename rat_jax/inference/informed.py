@@ -21,6 +21,7 @@ from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable
 
 LARGEST_SHARE = 0.5
+LARGEST_UNANCHORED_SHARE = 0.1  # of judges' rates, and of anything where a label that it needs was never given
 LARGEST_MIRRORED_SHARE = 0.4  # two values that are alike and independent have 0.5 between their images
 NARROWED = 0.5
 MIRRORED_DRAWS = 500
@@ -144,7 +145,25 @@ class _Judgement:
         """Share of the variance that is left, and the verdict, if these further variables were labelled."""
         design = self.design(g, also)
         left, mirrored = design.share(gradient), self.mirrored(g, function, design.mirrors)
-        return max(left, mirrored), design.informs(gradient, left, mirrored)
+        return max(left, mirrored), design.informs(gradient, left, mirrored, self.limit(g, also, gradient))
+
+    def limit(self, g: int, also: tuple[int, ...], gradient: np.ndarray) -> float:
+        """Largest share that may be left: less for a judge's rates, and where only a judge speaks of some variable."""
+        network = self.belief.network
+        if not network.measurements:
+            return LARGEST_SHARE
+        layouts = [network.layouts[t] for t in network.measurements]
+        free, _ = free_cells(network)
+        is_reading = np.any([(free >= a.offset) & (free < a.stop) for a in layouts], axis=0)
+        seen = np.any([(labelling.patterns >= 0).any(axis=0) for labelling in self.heard(g)], axis=0)
+        seen[list(also)] = True
+        anchored = all(seen[i] for i, v in enumerate(network.variables) if v.name in network.pipeline)
+        reads = (np.abs(gradient[self.belief.place[g][is_reading]]) > RANK_TOLERANCE).any()
+        return LARGEST_SHARE if anchored and not reads else LARGEST_UNANCHORED_SHARE
+
+    def heard(self, g: int) -> Sequence[_Labelling]:
+        """The labellings that calibrate the judges of a system: its own, and all where their tables are shared."""
+        return self.labellings if self.belief.network.is_shared.any() else [self.labellings[g]]
 
     def design(self, g: int, also: tuple[int, ...]) -> _Design:
         """What is shown if, in system g, these further variables were labelled throughout."""
@@ -217,15 +236,15 @@ class _Design:
         """Whether the quantity depends on nothing that any label depends on."""
         return not (np.abs(gradient[self.touched]) > RANK_TOLERANCE).any()
 
-    def informs(self, gradient: np.ndarray, left: float, mirrored: float) -> bool:
+    def informs(self, gradient: np.ndarray, left: float, mirrored: float, limit: float) -> bool:
         if self.is_prior(gradient):
             return False
         parameter = np.flatnonzero(np.abs(gradient) > RANK_TOLERANCE)
-        if len(parameter) == 1 and np.isclose(abs(gradient[parameter[0]]), 1.0):
+        if limit == LARGEST_SHARE and len(parameter) == 1 and np.isclose(abs(gradient[parameter[0]]), 1.0):
             i = parameter[0]
             if np.linalg.norm(self.belief.root[i]) < NARROWED * self.belief.prior_sd[i]:
                 return True
-        return left <= LARGEST_SHARE and mirrored <= LARGEST_MIRRORED_SHARE
+        return left <= limit and mirrored <= LARGEST_MIRRORED_SHARE
 
 
 def _further_labels(network: Network, patterns: np.ndarray) -> list[tuple[int, ...]]:

@@ -192,11 +192,12 @@ class Posterior:
     def to_arviz(self) -> Any:
         """The posterior for ArviZ: InferenceData on arviz 0.x, DataTree on arviz 1.x.
 
-        Dims (chain, draw, system, ...). ImportError if arviz is not installed.
+        Dims (chain, draw, system, ...); a "/" in a judge's name is spelled %2F. ImportError if arviz is not installed.
         """
         import arviz  # lazy: a fit and its summary run without it
 
-        arranged = {f"/{k}": ds.transpose("chain", "draw", "system", ...) for k, ds in self._groups().items()}
+        groups = {k: storage.with_safe_names(ds) for k, ds in self._groups().items()}
+        arranged = {f"/{k}": ds.transpose("chain", "draw", "system", ...) for k, ds in groups.items()}
         tree = xr.DataTree.from_dict(arranged)
         return arviz.from_datatree(tree) if hasattr(arviz, "from_datatree") else tree
 

@@ -17,7 +17,7 @@ def write(path: str | os.PathLike[str], groups: dict[str, xr.Dataset], about: di
     target = Path(path)
     if target.is_dir() or not target.parent.is_dir():
         raise ValueError(f"cannot write {target}: expected a file name in an existing directory")
-    tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    tree = xr.DataTree.from_dict({f"/{name}": with_safe_names(dataset) for name, dataset in groups.items()})
     tree.attrs = {"format": FORMAT, "about": json.dumps(about, allow_nan=False)}
     partial = target.with_name(f".{target.name}.partial")
     try:
@@ -41,4 +41,16 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, xr.Dataset], dict[str,
     if tree.attrs.get("format") != FORMAT:
         found = tree.attrs.get("format", "no format mark")
         raise ValueError(f"{path}: expected a posterior saved by rat_jax ({FORMAT!r}), found {found!r}")
-    return {name: node.to_dataset() for name, node in tree.children.items()}, json.loads(tree.attrs["about"])
+    groups = {name: _with_own_names(node.to_dataset()) for name, node in tree.children.items()}
+    return groups, json.loads(tree.attrs["about"])
+
+
+def with_safe_names(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with "/" spelled out in names of variables (as of a judge "openai/gpt-4"): it separates groups."""
+    safe = {name: str(name).replace("%", "%25").replace("/", "%2F") for name in dataset.data_vars}
+    return dataset.rename({name: new for name, new in safe.items() if new != name})
+
+
+def _with_own_names(dataset: xr.Dataset) -> xr.Dataset:
+    own = {name: str(name).replace("%2F", "/").replace("%25", "%") for name in dataset.data_vars}
+    return dataset.rename({name: old for name, old in own.items() if old != name})

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 
 from rat_jax.model.declaration import Conditional, Contrast, Probability, Table, Variable
 from rat_jax.model.network import Network
@@ -102,6 +103,8 @@ def _checked_rates(judges: Sequence[Judge], structure: str, rates: Mapping[str, 
         if rates:
             raise ValueError(f"judge_rates: only judge_structure='fixed' takes known rates, found {structure!r}")
         return {}
+    if rates is not None and not isinstance(rates, Mapping):
+        raise ValueError(f"judge_rates: expected a mapping such as {{'tpr_R': 0.9, 'fpr_R': 0.1}}, found {rates!r}")
     known = dict(rates or {})
     for name in known:
         checked(name, needed, "judge_rates")
@@ -109,11 +112,11 @@ def _checked_rates(judges: Sequence[Judge], structure: str, rates: Mapping[str, 
         example = ", ".join(f"{name!r}: {0.9 if name.startswith('tpr') else 0.1}" for name in needed)
         raise ValueError(f"judge_rates: {missing[0]} is missing; judge_structure='fixed' needs all of {{{example}}}")
     for name, value in known.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < 1.0:
-            raise ValueError(
-                f"judge_rates: expected {name} strictly between 0 and 1, found {value!r}; the verdicts of a judge that "
-                "never errs are labels: put them in column R or T"
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < value < 1.0:
+            never = (
+                value in (0, 1) and "; the verdicts of a judge that never errs are labels: put them in column R or T"
             )
+            raise ValueError(f"judge_rates: expected {name} strictly between 0 and 1, found {value!r}{never or ''}")
     return {name: float(value) for name, value in known.items()}
 
 

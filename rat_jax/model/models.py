@@ -56,7 +56,7 @@ def declare(
     if model == "rat":
         return {"model": model}
     heard = [v for v in readings if v in observed] or readings
-    rates = None if judge_rates is None else dict(judge_rates)
+    rates = dict(judge_rates) if isinstance(judge_rates, Mapping) else judge_rates
     return {
         "model": model,
         "readings": heard,
@@ -79,7 +79,7 @@ def network_of(declaration: Mapping[str, Any]) -> Network:
     """
     facts = dict(declaration)
     model = checked(facts.pop("model"), MODELS, "model")
-    if facts.get("rates"):
+    if isinstance(facts.get("rates"), Mapping):
         facts["rates"] = tuple(facts["rates"].items())
     return _network(model, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in facts.items()))
 
@@ -92,5 +92,5 @@ def _network(model: str, facts: tuple[tuple[str, Any], ...]) -> Network:
         return RAT
     if model == "graded":
         return graded_network(options["levels"])
-    rates = None if options["rates"] is None else dict(options["rates"])
+    rates = options["rates"] if not isinstance(options["rates"], tuple) else dict(options["rates"])
     return judge_network(options["readings"], options["structure"], options["shared"], rates)

@@ -54,13 +54,14 @@ def error_rates(network: Network) -> list[Rate]:
     ]
 
 
-def calibrating(network: Network, counts: pd.DataFrame) -> dict[str, np.ndarray]:
+def calibrating(network: Network, counts: pd.DataFrame, *, abstentions: bool = True) -> dict[str, np.ndarray]:
     """Which lines of a count table show a human label and the judge's verdict on it, bool per judge's column.
 
-    An abstention counts as a human T: it is never a correct answer.
+    abstentions: whether one counts as a human T, since it is never a correct answer.
     """
     seen = {name: counts[name].notna().to_numpy() for name in network.levels}
-    known = {"R": seen["R"], "T": seen["T"] | (counts["A"].fillna(-1).to_numpy(int) == 1)}
+    abstained = counts["A"].fillna(-1).to_numpy(int) == 1
+    known = {"R": seen["R"], "T": seen["T"] | abstained if abstentions else seen["T"] & ~abstained}
     return {name: known[name[0]] & seen[name] for name in network.levels if name not in network.pipeline}
 
 

@@ -148,6 +148,8 @@ def elpd_difference(a: LeaveOneOut, b: LeaveOneOut) -> pd.DataFrame:
             "labels"
         )
     system, count = np.asarray(a.table["system"], str), np.asarray(a.table["count"], float)
+    if "all" in system and len(set(system)) > 1:
+        raise ValueError("elpd_difference: the line 'all' is the total of all systems; rename the system 'all'")
     difference = np.asarray(b.table["loo"], float) - np.asarray(a.table["loo"], float)
     parts = {str(name): system == name for name in dict.fromkeys(system)} | {"all": np.full(len(system), True)}
     found = {name: _sum_over_rows(count[part], difference[part]) for name, part in parts.items()}

@@ -185,7 +185,7 @@ def _compared(fits: Mapping[str, Posterior]) -> StructureComparison:
     lines = {name: _line(fits[name], accuracy[best], accuracy[name]) for name in names}
     alike = tuple(name for name in names if _is_alike(lines[name], lines[best]))
     counts = fits[best].counts
-    calibrated = np.any(list(calibrating(fits[best].network, counts).values()), axis=0)
+    calibrated = np.any(list(calibrating(fits[best].network, counts, abstentions=False).values()), axis=0)
     rows = int(counts["count"].to_numpy()[calibrated].sum())
     usable = [name for name in alike if lines[name]["sampling_ok"]] if rows else []
     estimated = [name for name in usable if lines[name]["free_rates"]] or usable
@@ -302,11 +302,11 @@ def _move(name: str, lines: Mapping[str, Mapping[str, Any]], own: Mapping[str, A
 
 
 def _printed(table: pd.DataFrame) -> str:
-    lines = [f"{'':<16}{'elpd':>10}{'se':>8}{'diff':>9}{'se diff':>9}{'p_loo':>8}{'k high':>8}{'rates':>7}  sampling"]
+    lines = [f"{'':<15}{'elpd':>10}{'se':>7}{'diff':>8}{'se diff':>8}{'p_loo':>7}{'k high':>7}{'rates':>6}  chains"]
     for name, line in table.to_dict("index").items():
         lines.append(
-            f"{name!s:<16}{line['elpd']:>10.1f}{line['se']:>8.1f}{line['elpd_diff']:>9.1f}{line['se_diff']:>9.1f}"
-            f"{line['p_loo']:>8.1f}{line['unreliable_rows']:>8d}{line['free_rates']:>7d}  "
+            f"{name!s:<15}{line['elpd']:>10.1f}{line['se']:>7.1f}{line['elpd_diff']:>8.1f}{line['se_diff']:>8.1f}"
+            f"{line['p_loo']:>7.1f}{line['unreliable_rows']:>7d}{line['free_rates']:>6d}  "
             f"{'ok' if line['sampling_ok'] else 'NOT OK'}"
         )
     return "\n".join(lines)
