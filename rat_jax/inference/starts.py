@@ -1,7 +1,9 @@
 """Where chains start: scattered around the modes that EM reaches from random points.
 
 Each chain is led uphill from its own random point, so chains that find different modes stay visible
-to R-hat, and a table of a billion rows does not start a million standard deviations away.
+to R-hat, and a table of a billion rows does not start a million standard deviations away. A mode that is hopelessly
+below another, e^20 times less probable, is no place to start from: a judge's many rows have such modes, which the
+few rows that people labelled rule out.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import numpy as np
 from rat_jax.inference.settings import system_seed
 from rat_jax.model.coordinates import convert, logsumexp_where
 from rat_jax.model.density import expected_counts, gather_logits, logits_from_cells
+from rat_jax.model.likelihood import log_likelihood
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, Evidence
 
 EM_STEPS = 100
+HOPELESS = 20.0  # nats
 START_SPREAD = 1.5  # complete-data standard deviations between a start and the mode it belongs to
 SCALE_DRAWS = 64
 
@@ -52,7 +56,13 @@ def scattered_starts(
     """
     noise = np.stack([_noise(network, table, seed, chain) for table in tables for chain in range(num_chains)])
     counts = np.repeat(np.stack([table.evidence.counts for table in tables]), num_chains, axis=0)
-    completed = _em(network, tables[0].evidence._replace(counts=counts), concentration, noise[:, 0])
+    evidence = tables[0].evidence._replace(counts=counts)
+    completed = _em(network, evidence, concentration, noise[:, 0])
+    if network.measurements:
+        told = evidence.allowed.sum(axis=1) == 1  # rows whose state is known: people labelled them
+        first = _em(network, evidence._replace(counts=counts * told), concentration, noise[:, 0])
+        guided = _em(network, evidence, concentration, noise[:, 0], first)
+        completed = _best_modes(network, tables, concentration, num_chains, completed, guided)
     nearby = np.exp(np.log(completed)[:, None] + noise[:, 1:] / np.sqrt(completed)[:, None])
     logits, centre = (_logits(network, sampled or network, weights) for weights in (nearby, completed))
     scale = logits.std(axis=1)
@@ -76,9 +86,47 @@ def _noise(network: Network, table: CountTable, seed: int, chain: int) -> np.nda
     return noise
 
 
-def _em(network: Network, evidence: Evidence, concentration: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def _best_modes(
+    network: Network,
+    tables: Sequence[CountTable],
+    concentration: np.ndarray,
+    num_chains: int,
+    found: np.ndarray,
+    guided: np.ndarray,
+) -> np.ndarray:
+    """For every lane the mode it found, or the best one known of its systems where its own is hopelessly below.
+
+    found, guided: completed counts [lanes, G, M] of EM from random points and from the rows people labelled.
+    """
+    kept = found.copy()
+    for i, table in enumerate(tables):
+        lanes = slice(i * num_chains, (i + 1) * num_chains)
+        modes = np.concatenate([found[lanes], guided[lanes]])
+        height = _log_posterior(network, table, concentration, np.exp(_log_rows(network, modes)))
+        lost = height[:num_chains] < height.max() - HOPELESS
+        kept[lanes][lost] = modes[height.argmax()]
+    return kept
+
+
+def _log_posterior(network: Network, table: CountTable, concentration: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Log posterior of the cells [modes, G, M] of the systems of a table, up to a constant, in the logits' measure."""
+    counts = table.evidence.counts[:, : table.num_patterns]
+    likelihood = sum(log_likelihood(network, cells[:, g], table.codes, counts[g]) for g in range(len(counts)))
+    log_cells = np.log(np.maximum(cells, np.finfo(float).tiny))
+    weights = np.where(network.is_known, 0.0, concentration)
+    own = (log_cells @ np.where(network.is_shared, 0.0, weights)).sum(axis=1)
+    return likelihood + own + log_cells[:, 0] @ np.where(network.is_shared, weights, 0.0)
+
+
+def _em(
+    network: Network,
+    evidence: Evidence,
+    concentration: np.ndarray,
+    noise: np.ndarray,
+    start: np.ndarray | None = None,
+) -> np.ndarray:
     """Expected completed counts per cell, prior included, [lanes, G, M], at the mode reached."""
-    completed = concentration * np.exp(noise)
+    completed = concentration * np.exp(noise) if start is None else start
     for _ in range(EM_STEPS):
         rows = expected_counts(network, _log_rows(network, completed), evidence)
         rows[..., network.is_shared] = rows[..., network.is_shared].sum(axis=-2, keepdims=True)
