@@ -43,7 +43,7 @@ def unjudged(reading, table, rates, settings):
 def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(table5, "fit_reading", unjudged)
     out, ran = tmp_path / "chunks.jsonl", []
-    whole, _ = table5.run(4, TINY, added=(0, 500), readings=("joint",), out=out)
+    whole, _ = table5.run(8, TINY, added=(500,), readings=("joint",), out=out)
     text = out.read_text()
     out.write_text(text[: len(text) * 2 // 3])  # as a kill in the middle of a line leaves it
     kept = text[: len(text) * 2 // 3].count("\n") - 1
@@ -54,7 +54,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch
         return unjudged(*arguments)
 
     monkeypatch.setattr(table5, "fit_reading", counted)
-    again, _ = table5.run(4, TINY, added=(0, 500), readings=("joint",), out=out)
+    again, _ = table5.run(8, TINY, added=(500,), readings=("joint",), out=out)
     pd.testing.assert_frame_equal(whole, again)
     assert len(ran) == 4 - kept
     assert out.read_text().count("\n") == 5
@@ -63,15 +63,15 @@ def test_a_run_that_was_killed_goes_on_to_the_same_numbers(tmp_path, monkeypatch
 def test_chunks_of_other_settings_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(table5, "fit_reading", unjudged)
     out = tmp_path / "chunks.jsonl"
-    table5.run(2, TINY, added=(0,), readings=("joint",), out=out)
+    table5.run(2, TINY, added=(500,), readings=("joint",), out=out)
     with pytest.raises(SystemExit, match="give another --out"):
-        table5.run(2, table5.Settings(seed=4, chunk=2), added=(0,), readings=("joint",), out=out)
+        table5.run(2, table5.Settings(seed=4, chunk=2), added=(500,), readings=("joint",), out=out)
 
 
 def test_bad_replicates_are_counted_and_named(monkeypatch):
     """Twenty steps of warm-up are too few, and the report says so of every replicate."""
     monkeypatch.setattr(table5, "fit_reading", unjudged)
-    records, times = table5.run(2, TINY, added=(0,), readings=("joint",))
+    records, times = table5.run(2, TINY, added=(500,), readings=("joint",))
     table, states = table5.compared(records), table5.health(records, times)
     assert sorted(states[0]["bad"]) == [0, 1] and all(states[0]["bad"].values())
     words = table5.printed(table, states)
