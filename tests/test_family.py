@@ -186,7 +186,7 @@ def test_rates_of_a_judge_that_no_human_label_stands_beside_are_not_informed():
 
 
 def test_chains_start_where_the_human_labels_point_and_not_in_a_mode_they_rule_out():
-    """Thousands of judged rows make modes hundreds of nats deep in the wrong place; EM from a random point ends there."""
+    """Thousands of judged rows make modes hundreds of nats below the best one; EM from a random point may end there."""
     fit = rat.fit(judged_rows(5200, 9, human=200 / 5200), model="judge", judge_structure="factorized", **QUICK)
     assert fit.summary()["r_hat"].max() < 1.1
     for name, truth in RATES.items():

@@ -251,7 +251,7 @@ def _about_structures(result: StructureComparison) -> list[str]:
     if len(alike) == 1:
         found.append(f"The rows support {alike[0]}.")
     else:
-        found.append(f"The rows cannot tell {_listed(alike)} apart (under 4 nats, or under two standard errors).")
+        found.append(f"The rows cannot tell {_listed(alike)} apart (under 4 nats, or under one standard error).")
     if gaps:
         found.append(f"New rows are predicted worse by {_listed(gaps)}.")
     if result.recommended:
