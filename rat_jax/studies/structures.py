@@ -100,7 +100,7 @@ def compare_structures(
     judge_shared, policy, seed, num_warmup, num_samples, num_chains: as in `fit`. progress: over all fits together.
 
     Method: leave-one-out cross-validation with one row as the unit, `leave_one_out`. Two structures count as alike
-    where their difference is below 4 nats or below two of its standard errors. Of those alike, the one with the
+    where their difference is below 4 nats or below its standard error. Of those alike, the one with the
     fewest free rates is recommended; never "fixed" while an estimated one is as good, because it takes its rates for
     certain. Log marginal likelihoods are not reported on purpose: they depend on how wide the priors of the error
     rates are even where the rows decide everything else, and with uniform priors on 18 numbers against 4 they mostly
