@@ -40,9 +40,17 @@ def awkward_draws():
     yield "disagreeing", rng.normal(size=(6, 4, 200)) + np.arange(4)[:, None]
 
 
+def arviz_without_numba():
+    """ArviZ 0.23 with numba beside it fails on recent NumPy, in code that is not ours to test."""
+    az = pytest.importorskip("arviz")
+    if hasattr(az, "Numba"):
+        az.Numba.disable_numba()
+    return az
+
+
 @pytest.mark.parametrize("draws", [pytest.param(draws, id=name) for name, draws in awkward_draws()])
 def test_every_diagnostic_agrees_with_arviz(draws):
-    az = pytest.importorskip("arviz")
+    az = arviz_without_numba()
     draws64 = draws.astype(float)
     peers = {
         "r_hat": lambda lane: az.rhat(lane, method="rank"),
@@ -60,7 +68,7 @@ def test_every_diagnostic_agrees_with_arviz(draws):
 
 
 def test_a_single_chain_agrees_with_arviz_where_arviz_answers():
-    az = pytest.importorskip("arviz")
+    az = arviz_without_numba()
     chain = ar1_chains(0.5, (1, 500))
     ours = convergence(chain)
     assert float(ours.ess_bulk) == pytest.approx(float(az.ess(chain, method="bulk")), rel=1e-6)

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 def read(path: Path, column: Sequence[str] | None, level: Sequence[str] | None, model: str | None = None) -> Labels:
     """The label table, its columns and levels named as on the command line; those of the model where none are."""
     import rat_jax as rat
-    from rat_jax.inference.fit import READ_WITH
+    from rat_jax.inference.fit import read_for
 
     columns = {known: yours or None for known, yours in pairs("--column", "KNOWN=YOURS", column)}
     levels = {name: words.split(",") for name, words in pairs("--levels", "NAME=LOW,...,HIGH", level)}
-    return rat.read_labels(path, columns=columns or None, levels=levels or READ_WITH.get(model or ""))
+    if levels or model is None:
+        return rat.read_labels(path, columns=columns or None, levels=levels or None)
+    return read_for(model, path, columns or None)
 
 
 def report_of(labels: Labels) -> LoadReport:
