@@ -108,7 +108,7 @@ def test_a_judge_column_that_is_never_filled_in_is_no_part_of_the_model():
         (["R", "A", "T", "R_J"], {"judge_rates": RATES}, "only judge_structure='fixed'"),
         (["R", "A", "T", "R_J"], {"method": "exact"}, "method 'exact' knows the model 'rat' only"),
         (["R", "A", "T", "R_J"], {"priors": {"tpr_R": (9, 1)}}, "unknown parameter of model 'judge'"),
-        (["R", "A", "T", "R_J"], {"policy": "strict"}, "policy of model 'judge'"),
+        (["R", "A", "T", "R_J"], {"policy": "strict"}, "model 'judge' has no named policies"),
         (["R", "A", "T", "R_J"], {"policies": {"a b": [0] * 6}}, "expected new names"),
     ],
 )

@@ -25,6 +25,7 @@ from rat_jax.model.density import log_cells_from_logits, log_density, spread_log
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, Evidence
 
+USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.8, 0.9  # the latter for judges, whose posteriors have narrow places
 CHUNK = 250  # iterations per compiled call: the grain of progress
 MAX_LANES = 256  # in one batch: every lane waits for the deepest tree of its batch
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
@@ -173,7 +174,9 @@ def _kernel(model: Model, num_warmup: int, data: Data, position: Array, key: Arr
     only the transition is used, the compiler removes the unused start.
     """
     init, transition = hmc(potential_fn_gen=partial(_potential, model), algo="NUTS")
-    state = init(position, num_warmup, max_tree_depth=MAX_TREE_DEPTH, model_args=(data,), rng_key=key)
+    accept = CAREFUL_ACCEPTANCE if model.network.measurements else USUAL_ACCEPTANCE
+    settings = {"target_accept_prob": accept, "max_tree_depth": MAX_TREE_DEPTH}
+    state = init(position, num_warmup, **settings, model_args=(data,), rng_key=key)
     return (lambda data, state: transition(state, (data,))), state
 
 
