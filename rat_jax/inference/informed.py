@@ -21,7 +21,7 @@ from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable
 
 LARGEST_SHARE = 0.5
-LARGEST_UNANCHORED_SHARE = 0.02  # of judges' rates, and of anything where a label that it needs was never given
+LARGEST_UNANCHORED_SHARE = 0.05  # of judges' rates, and of anything where a label that it needs was never given
 LARGEST_MIRRORED_SHARE = 0.4  # two values that are alike and independent have 0.5 between their images
 NARROWED = 0.5
 MIRRORED_DRAWS = 500

@@ -14,6 +14,7 @@ from rat_jax.model.network import Network
 
 STEP = 1e-30  # complex step: derivatives to machine precision, no cancellation
 RANK_TOLERANCE = 1e-9
+MOST_BRANCHING = 4  # readings whose unseen verdicts are followed
 MOST_PATTERNS = 300  # the most frequent ones stand for the rest
 
 Seen = tuple[tuple[str, int], ...]
@@ -85,9 +86,12 @@ def looks(network: Network, patterns: np.ndarray, weights: np.ndarray) -> set[tu
     """What was looked at, and given what: (labels seen before, label then looked at).
 
     Taking the most often observed variable first recovers the order of labelling wherever one
-    label was sought only after seeing another. A branch of the pipeline that no row has entered yet is taken to be
-    labelled like its sibling: that nobody abstained says nothing about what would have been labelled.
+    label was sought only after seeing another. A branch that no row has entered yet is taken to be labelled like its
+    sibling: that nobody abstained says nothing about what would have been labelled. With more than a few judges there
+    are too many such branches; then every verdict also counts as looked at given the pipeline's labels alone.
     """
+    readings = [i for i, v in enumerate(network.variables) if v.name not in network.pipeline]
+    branching = {v.name for v in network.variables} if len(readings) <= MOST_BRANCHING else set(network.pipeline)
     observed = (patterns >= 0).T @ weights
     order = sorted(range(len(network.variables)), key=lambda i: (-observed[i], i))
     found: set[tuple[Seen, str]] = set()
@@ -98,7 +102,7 @@ def looks(network: Network, patterns: np.ndarray, weights: np.ndarray) -> set[tu
             if not network.is_possible(dict(seen)):
                 return
             found.add((tuple(sorted(seen)), name))
-            for other in range(network.levels[name] if name in network.pipeline else 0):
+            for other in range(network.levels[name] if name in branching else 0):
                 branch = (*seen, (name, other))
                 if other != codes[i] and not has_occurred(network, patterns, branch):
                     follow(codes, columns[k + 1 :], branch)
@@ -106,6 +110,10 @@ def looks(network: Network, patterns: np.ndarray, weights: np.ndarray) -> set[tu
 
     for pattern in patterns:
         follow(pattern, [i for i in order if pattern[i] >= 0], ())
+        if len(readings) > MOST_BRANCHING:
+            piped = [(v.name, int(c)) for v, c in zip(network.variables, pattern, strict=True) if c >= 0]
+            state = tuple(sorted((n, c) for n, c in piped if n in network.pipeline))
+            found |= {(state, network.variables[i].name) for i in readings if pattern[i] >= 0}
     return found
 
 
