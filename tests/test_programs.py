@@ -13,6 +13,7 @@ from numpyro.infer.util import log_density as program_log_density
 from numpyro.infer.util import potential_energy, unconstrain_fn
 from test_network import by_name, random_cells
 
+from rat_jax.inference.shown import free_cells
 from rat_jax.model.coordinates import convert, logsumexp_where, reordered, state_order
 from rat_jax.model.density import (
     expected_counts,
@@ -104,9 +105,7 @@ def test_engines_sample_the_density_of_the_program(network):
     evidence = evidence_for(network, patterns, rng.integers(0, 9, len(patterns)))
     with jax.enable_x64(True):
         concentration = jnp.asarray(rng.uniform(0.5, 4, network.num_cells))
-        matrix = np.concatenate([np.arange(lay.size).reshape(len(lay.rows), -1)[:, 1:].ravel() + lay.offset
-                                 for lay, table in zip(network.layouts, network.tables, strict=True)
-                                 if not table.known])  # fmt: skip
+        matrix = free_cells(network)[0]
 
         @jax.jit
         def gap(logits):
@@ -131,9 +130,7 @@ def test_another_factorization_has_the_density_of_the_program_and_its_jacobian(n
     turned = evidence._replace(allowed=evidence.allowed[:, state_order(network, sampled)])
     with jax.enable_x64(True):
         concentration = jnp.asarray(rng.uniform(0.5, 4, network.num_cells))
-        matrix = np.concatenate([np.arange(lay.size).reshape(len(lay.rows), -1)[:, 1:].ravel() + lay.offset
-                                 for lay, table in zip(network.layouts, network.tables, strict=True)
-                                 if not table.known])  # fmt: skip
+        matrix = free_cells(network)[0]
 
         @jax.jit
         def gap(logits):
