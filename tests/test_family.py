@@ -77,6 +77,7 @@ def test_rows_are_imputed_with_what_the_judge_said(shared_fit):
     assert guess["p_R"].iloc[0] > guess["p_R"].iloc[1] + 0.2
 
 
+@pytest.mark.chains
 def test_several_judges_stand_in_one_posterior_and_only_patterns_that_occur_are_stored():
     judges = ("", ".b", ".c", ".d", ".e")
     frame = judged_rows(600, 2, judges, human=0.3)
@@ -168,6 +169,7 @@ def test_a_judge_with_a_slash_in_its_name_is_saved_and_loaded(tmp_path):
     fit.to_arviz()
 
 
+@pytest.mark.chains
 def test_where_only_the_judge_speaks_nothing_that_the_prior_decides_counts_as_informed():
     """No human label, one rate for all wrong answers: abstentions tell fpr_T, and no label tells p_T from tpr_T."""
     rows = judged_rows(300, 7, human=0)

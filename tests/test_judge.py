@@ -20,6 +20,8 @@ from judge_tables import (
 import rat_jax as rat
 from rat_jax.inference.convergence import convergence
 
+pytestmark = pytest.mark.chains
+
 TEN = ten_tables()
 RATES = {"tpr_R": 0.77, "fpr_R": 0.19, "tpr_T": 0.88, "fpr_T": 0.43}
 SHORT = {"num_warmup": 400, "num_samples": 600, "on_failure": "keep"}

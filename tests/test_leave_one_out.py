@@ -135,6 +135,7 @@ def test_weights_add_up_and_know_their_tail(efficiency):
     assert k == 0.0
 
 
+@pytest.mark.chains
 def test_chains_agree_with_independent_draws(accuracy):
     chains = leave_one_out(rat.fit(GAPS, method="nuts", num_warmup=300, num_samples=1500))
     error = np.hypot(chains.mc_error, accuracy.mc_error)

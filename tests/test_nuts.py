@@ -37,6 +37,7 @@ def awkward_fits():
     return fits
 
 
+@pytest.mark.chains
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: t["name"])
 def test_means_and_sds_agree_with_brute_force(awkward_fits, table):
     fit, truth = awkward_fits[table["name"]], reference.reference(table["rows"], table["priors"])
@@ -94,6 +95,7 @@ def test_seeds_give_different_draws_and_the_same_seed_the_same(two_systems):
     assert not np.array_equal(all_draws(a), all_draws(c))
 
 
+@pytest.mark.chains
 def test_another_system_moves_the_numbers_within_monte_carlo_error_only(two_systems):
     three = pd.concat([two_systems, two_systems.iloc[:50].assign(system="another")])
     settings = {"method": "nuts", "seed": 7, "num_samples": 500}

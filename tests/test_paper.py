@@ -37,7 +37,7 @@ def simulated(parameters: pd.DataFrame, seed: int) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def recovered():
     table = published()
-    return table, rat.fit(simulated(table, seed=27), method="nuts", num_samples=500, on_failure="raise").summary()
+    return table, rat.fit(simulated(table, seed=27), method="nuts", on_failure="raise").summary()
 
 
 def test_all_27_configurations_are_there(recovered):

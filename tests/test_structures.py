@@ -158,6 +158,7 @@ def test_the_result_is_plain_json():
     assert again["sentences"] == result.sentences()
 
 
+@pytest.mark.chains
 def test_labels_are_fitted_once_per_structure():
     """The whole way by chains, held against independent draws of the same posteriors."""
     rows, calls = simulated(300, factorized()), []

@@ -137,6 +137,7 @@ def test_accuracy_by_system_adds_up():
     assert whole["se_diff"] == pytest.approx(np.sqrt((parts["se_diff"] ** 2).sum()), rel=0.05)
 
 
+@pytest.mark.chains
 def test_thorough_fits_to_the_other_systems_agree_with_the_quick_way():
     labels = systems(400, a=factorized(), b=factorized(), c=factorized(fpr_T=0.65))
     fits = {"shared": posterior(labels, "factorized", shared=True), "separate": posterior(labels, "factorized")}

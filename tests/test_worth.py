@@ -14,6 +14,8 @@ from reference import reference
 import rat_jax as rat
 from rat_jax.studies.worth import judge_worth
 
+pytestmark = pytest.mark.chains
+
 LABELS = ["R", "A", "T", "R_J", "T_J"]
 # Apertus on HotpotQA with hybrid retrieval: the paper's Tables 2 and 4
 THETA = {"R": 0.207, "A": (0.039, 0.005), "T": (0.258, 0.519)}
@@ -164,6 +166,7 @@ def test_what_is_not_informed_has_no_figure():
     json.dumps(worth.to_dict(), allow_nan=False)
 
 
+@pytest.mark.chains
 def test_systems_without_human_rows_have_no_baseline():
     """A shared table serves a system that no human labelled; there is nothing without the judge to compare with."""
     calibrated = simulated(400, factorized(), 1, "calibrated")
