@@ -219,9 +219,10 @@ def _versions() -> dict[str, str]:
 
 
 def _report_failure(posterior: Posterior, on_failure: str) -> None:
-    if on_failure == "keep" or posterior.diagnostics.ok:
+    sampling = posterior.sampling
+    if on_failure == "keep" or sampling.ok:
         return
-    message = f"{posterior.diagnostics.verdict.rstrip('.')}. {'; '.join(posterior.diagnostics.problems)}."
+    message = f"{sampling.verdict.rstrip('.')}. {'; '.join(sampling.problems)}."
     if on_failure == "raise":
         raise SamplingError(message)
     warnings.warn(message, SamplingWarning, stacklevel=3)

@@ -16,7 +16,7 @@ from rat_jax.inference import storage
 from rat_jax.inference.convergence import convergence
 from rat_jax.inference.informed import informed_quantities
 from rat_jax.inference.settings import QUANTILES
-from rat_jax.inference.verdict import Diagnostics, exact_sampling, judge_sampling
+from rat_jax.inference.verdict import Diagnostics, Sampling, exact_sampling, judge_sampling
 from rat_jax.model.declaration import Policy
 from rat_jax.model.models import network_of
 from rat_jax.model.network import Network
@@ -106,7 +106,7 @@ class Posterior:
         0.74
         """
         table = self._table.copy()
-        table.attrs["verdict"] = self.diagnostics.verdict
+        table.attrs["verdict"] = self.sampling.verdict
         return table
 
     def quantile_error(self) -> pd.DataFrame:
@@ -172,17 +172,20 @@ class Posterior:
         return cells_from_parameters(self.network, {n: self.data[n].to_numpy() for n in names})
 
     @cached_property
+    def sampling(self) -> Sampling:
+        """The first of the two verdicts alone, which costs little: can the sampling be trusted."""
+        if self.sample_stats is None:
+            return exact_sampling(self.data.sizes["chain"] * self.data.sizes["draw"])
+        stats = {k: self.sample_stats[k].to_numpy() for k in ("diverging", "tree_depth")}
+        return judge_sampling(self._table, stats, self.provenance["max_tree_depth"])
+
+    @cached_property
     def diagnostics(self) -> Diagnostics:
         """The two verdicts: `ok` (can the sampling be trusted) and `informed` (per system and quantity)."""
-        if self.sample_stats is None:
-            sampling = exact_sampling(self.data.sizes["chain"] * self.data.sizes["draw"])
-        else:
-            stats = {k: self.sample_stats[k].to_numpy() for k in ("diverging", "tree_depth")}
-            sampling = judge_sampling(self._table, stats, self.provenance["max_tree_depth"])
         informed = self._informed()
         return Diagnostics(
-            ok=not sampling.problems,
-            **vars(sampling),
+            ok=self.sampling.ok,
+            **vars(self.sampling),
             informed={key: verdict.ok for key, verdict in informed.items()},
             share={key: verdict.share for key, verdict in informed.items()},
             advice={key: verdict.advice for key, verdict in informed.items() if not verdict.ok},

@@ -73,6 +73,11 @@ class Sampling:
     divergences: int = 0
     saturated: float = 0.0
 
+    @property
+    def ok(self) -> bool:
+        """The sampling can be trusted (always True for exact draws)."""
+        return not self.problems
+
 
 def exact_sampling(num_draws: int) -> Sampling:
     """The verdict on exact draws: nothing to diagnose."""

@@ -244,7 +244,7 @@ def _posterior(fit: Posterior, system: str, quantity: str) -> Estimate:
     if not fit.diagnostics.informed[system, quantity]:
         return _nothing(f"the labels do not inform {quantity}")
     row = fit.summary().loc[(system, quantity)]
-    trouble = "" if fit.diagnostics.ok else "the sampling cannot be trusted"
+    trouble = "" if fit.sampling.ok else "the sampling cannot be trusted"
     return Estimate(float(row["mean"]), float(row["q2.5"]), float(row["q97.5"]), trouble)
 
 

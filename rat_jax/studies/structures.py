@@ -210,7 +210,7 @@ def _line(fit: Posterior, best: LeaveOneOut, own: LeaveOneOut) -> dict[str, Any]
         "p_loo": own.p_loo,
         "unreliable_rows": own.unreliable_rows,
         "free_rates": free_rates(fit.network),
-        "sampling_ok": fit.diagnostics.ok,
+        "sampling_ok": fit.sampling.ok,
     }
 
 

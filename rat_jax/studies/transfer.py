@@ -237,7 +237,7 @@ def _judged(
         thorough=thorough,
         unreliable_rows=max(together.unreliable_rows, apart.unreliable_rows),
         # independent draws need no diagnosis, and asking for it costs more than all the rest
-        sampling_ok=all(fit.sample_stats is None or fit.diagnostics.ok for fit in (shared, separate)),
+        sampling_ok=all(fit.sample_stats is None or fit.sampling.ok for fit in (shared, separate)),
     )
 
 

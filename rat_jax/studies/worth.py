@@ -131,7 +131,7 @@ def judge_worth(fit: Posterior) -> JudgeWorth:
         table=_table({name: _figures(one, fit.systems) for name, one in fits.items()}),
         rows=rows_per_system(fit.counts, kinds, fit.systems),
         shared=bool(fit.network.is_shared.any()) and len(fit.systems) > 1,
-        sampling_ok=all(one.diagnostics.ok for one in fits.values() if one is not None),
+        sampling_ok=all(one.sampling.ok for one in fits.values() if one is not None),
     )
 
 
