@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rat_jax.inference.posterior import Posterior, load
     from rat_jax.inference.settings import PAPER_SETTINGS
     from rat_jax.inference.verdict import Diagnostics
-    from rat_jax.labels import LabelError, Labels, example_labels, read_labels
+    from rat_jax.labels import LabelError, Labels, datasets, example_labels, read_labels
     from rat_jax.model.network import Network, Policy, Probability, Table, Variable
     from rat_jax.model.priors import Priors
     from rat_jax.model.program import counted, rowwise
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rat_jax.studies.worth import JudgeWorth, judge_worth
 
 _HOMES = {
-    "rat_jax.labels": ("LabelError", "Labels", "example_labels", "read_labels"),
+    "rat_jax.labels": ("LabelError", "Labels", "datasets", "example_labels", "read_labels"),
     "rat_jax.model.network": ("Network", "Policy", "Probability", "Table", "Variable"),
     "rat_jax.model.priors": ("Priors",),
     "rat_jax.model.program": ("counted", "rowwise"),
@@ -97,6 +97,7 @@ __all__ = [
     "compare",
     "compare_structures",
     "counted",
+    "datasets",
     "example_labels",
     "fit",
     "impute",
