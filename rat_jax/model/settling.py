@@ -11,10 +11,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from rat_jax.model.declaration import Policy
 from rat_jax.model.network import Network
 from rat_jax.naming import checked
 
 Weights = Sequence[float] | np.ndarray
+
+
+def outcome_weights(network: Network, policies: Mapping[str, Policy], quantity: str) -> np.ndarray:
+    """The weighting of the states [J] whose expectation a quantity is: a policy's weights, or an event's 0 and 1.
+
+    policies: by the quantity they define, such as p_G. Raises ValueError for a quantity that is neither a policy nor
+    the unconditional probability of an event of the pipeline.
+
+    Examples
+    --------
+    >>> from rat_jax.model.rat import RAT
+    >>> outcome_weights(RAT, RAT.policies, "p_T").tolist()
+    [0.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+    """
+    known = {
+        q.name: network.event(q.of)
+        for q in network.probabilities
+        if not q.given and {v for v, _ in q.of} <= set(network.pipeline)
+    } | {name: np.array(policy.weights) for name, policy in policies.items()}
+    return known[checked(quantity, known, "quantity")]
 
 
 def compatible(network: Network, seen: Mapping[str, int]) -> np.ndarray:
