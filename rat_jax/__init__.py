@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from rat_jax.report.plots import plot_forest, plot_systems
     from rat_jax.report.sensitivity_plot import plot_sensitivity
     from rat_jax.studies.agreement import Agreement, agreement
+    from rat_jax.studies.allocation import KeptPieceWarning, allocation_study
+    from rat_jax.studies.allocation_result import AllocationStudy
     from rat_jax.studies.baselines import baselines
     from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
     from rat_jax.studies.compare import compare
+    from rat_jax.studies.information_gain import information_gain
     from rat_jax.studies.leave_one_out import LeaveOneOut, leave_one_out
     from rat_jax.studies.sensitivity import Sensitivity, sensitivity
     from rat_jax.studies.structures import StructureComparison, compare_structures
@@ -49,10 +52,13 @@ _HOMES = {
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
     "rat_jax.inference.verdict": ("Diagnostics",),
     "rat_jax.studies.agreement": ("Agreement", "agreement"),
+    "rat_jax.studies.allocation": ("KeptPieceWarning", "allocation_study"),
+    "rat_jax.studies.allocation_result": ("AllocationStudy",),
     "rat_jax.studies.baselines": ("baselines",),
     "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
     "rat_jax.studies.compare": ("compare",),
+    "rat_jax.studies.information_gain": ("information_gain",),
     "rat_jax.studies.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
     "rat_jax.studies.structures": ("StructureComparison", "compare_structures"),
@@ -69,11 +75,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = "0.1.0"
 __all__ = [
     "Agreement",
+    "AllocationStudy",
     "Calibration",
     "Certificate",
     "Diagnostics",
     "JudgeTransfer",
     "JudgeWorth",
+    "KeptPieceWarning",
     "LabelError",
     "Labels",
     "LeaveOneOut",
@@ -91,6 +99,7 @@ __all__ = [
     "Table",
     "Variable",
     "agreement",
+    "allocation_study",
     "baselines",
     "calibrate",
     "certify",
@@ -102,6 +111,7 @@ __all__ = [
     "fit",
     "impute",
     "impute_draws",
+    "information_gain",
     "judge_transfer",
     "judge_worth",
     "leave_one_out",
