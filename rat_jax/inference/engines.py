@@ -14,6 +14,7 @@ from rat_jax.inference.exact import (
     LIMIT_BYTES,
     ExactPosterior,
     ExactTooLarge,
+    exact_draws,
     exact_posterior,
     is_applicable,
     required_bytes,
@@ -67,14 +68,33 @@ def run_exact(problem: Problem, seed: int, settings: Settings, progress: Progres
         seeds=[np.random.SeedSequence(system_seed(seed, s, "exact")) for s in systems],
     )
     assert solved.draws is not None
-    cells = np.stack([1.0 - solved.draws, solved.draws], axis=-1).reshape(*solved.draws.shape[:2], -1)
     if progress is not None:
         progress(1, 1)
     log_marginal = dict(zip(systems, solved.log_marginal.tolist(), strict=True))
     figures = _exact_moments(problem, solved)
     if len(systems) <= EXACT_QUANTILES_UP_TO:
         figures = figures.join(_exact_quantiles(systems, counts, priors))
-    return Draws(cells[:, None], {}, "float64", figures, log_marginal)
+    return Draws(_as_cells(solved.draws), {}, "float64", figures, log_marginal)
+
+
+def draw_exact(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
+    """Independent draws from the exact posterior of the RAT model without its moments: for many tables at once.
+
+    Raises ExactTooLarge (a ValueError) where the split tables would be too large.
+    """
+    systems, counts = problem.table.systems, pattern_counts(problem.table)
+    _check_size(systems, counts)
+    priors = problem.concentration.reshape(-1, 2)[:, ::-1]
+    seeds = [np.random.SeedSequence(system_seed(seed, s, "exact")) for s in systems]
+    draws = exact_draws(counts, priors, settings.num_chains * settings.num_samples, seeds)
+    if progress is not None:
+        progress(1, 1)
+    return Draws(_as_cells(draws), {}, "float64")
+
+
+def _as_cells(thetas: np.ndarray) -> np.ndarray:
+    """Cells [S, 1, D, M] from independent draws of the thetas [S, D, 5]."""
+    return np.stack([1.0 - thetas, thetas], axis=-1).reshape(*thetas.shape[:2], -1)[:, None]
 
 
 def _check_size(systems: tuple[str, ...], counts: np.ndarray) -> None:

@@ -117,7 +117,7 @@ def fit(
     table = count_table(network, counts)
     _check_usable(network, table)
     prior = concentrations(network, priors)
-    weighings = _policies(network, policy, policies)
+    weighings = read_policies(network, policy, policies)
     method, engine = choose(method, network, table)
     problem = Problem(network, table, prior, weighings)
     draws = engine(problem, seed, settings, progress)
@@ -167,7 +167,7 @@ def _check_graded(network: Network, labels: Labels) -> None:
         )
 
 
-def _policies(network: Network, policy: Any, further: Mapping[str, Any] | None) -> dict[str, Policy]:
+def read_policies(network: Network, policy: Any, further: Mapping[str, Any] | None) -> dict[str, Policy]:
     """Every policy by the quantity it defines: p_G, those that the model has, those that were asked for."""
     found = dict(network.policies)
     if isinstance(policy, str):

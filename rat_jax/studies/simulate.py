@@ -7,6 +7,8 @@ shares only the declaration with them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -41,7 +43,7 @@ def simulate_counts(network: Network, cells: np.ndarray, design: Design, rng: np
         for codes, count in _draw_rows(network, cells, rows, rng).items():
             pattern = tuple(code if is_seen else -1 for code, is_seen in zip(codes, seen, strict=True))
             patterns[pattern] = patterns.get(pattern, 0) + count
-    return _counts_frame(network, patterns)
+    return counts_frame(network, patterns)
 
 
 def data_set_names(number: int) -> tuple[str, ...]:
@@ -80,7 +82,8 @@ def _draw_table(
     return list(zip(layout.outcomes, parts.T, strict=True))
 
 
-def _counts_frame(network: Network, patterns: Outcomes) -> pd.DataFrame:
+def counts_frame(network: Network, patterns: Mapping[tuple[int, ...], np.ndarray]) -> pd.DataFrame:
+    """Counts per data set [B] by pattern (codes, -1 = missing), with the columns of `Labels.counts()`."""
     codes, counts = np.array(list(patterns)), np.array(list(patterns.values()))
     which, data_set = np.nonzero(counts)
     columns: dict[str, object] = {"system": np.array(data_set_names(counts.shape[1]), object)[data_set]}

@@ -1,0 +1,123 @@
+"""One piece of an allocation study: rows sampled, labels bought, the model fitted, its answers in a few figures.
+
+Replicates are the systems of one count table, so that a piece is one batch for any engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rat_jax.inference.convergence import convergence
+from rat_jax.inference.engines import choose, draw_exact
+from rat_jax.inference.settings import QUANTILES, Problem, Settings, system_seed
+from rat_jax.model.declaration import Policy
+from rat_jax.model.patterns import CountTable, count_table
+from rat_jax.studies.elements import elements
+from rat_jax.studies.population import Population
+from rat_jax.studies.simulate import counts_frame
+from rat_jax.studies.strategies import Plan, allot
+
+IN_CACHE = 50
+"""Replicates whose draws are summarised together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Resampling:
+    """Everything that one piece of a study needs; fields as the arguments of `allocation_study`."""
+
+    population: Population
+    policies: Mapping[str, Policy]
+    concentration: np.ndarray
+    method: str
+    settings: Settings
+    seed: int
+    base: int
+    budget: str
+    abstention: str
+    replicates: int
+
+    def check_limits(self, budgets: Sequence[float]) -> None:
+        """Raise ValueError where base and rows asked for exceed a system's population."""
+        most = max(budgets) if self.budget == "rows" else 0
+        for s, name in enumerate(self.population.systems):
+            size = self.population.size(s)
+            if self.base + most > size:
+                raise ValueError(
+                    f"additional: expected base + additional rows within the population of {size:,} rows of system "
+                    f"{name!r}, found {self.base:,} + {most:,}; at most {max(size - self.base, 0):,} can be added"
+                )
+
+    def run(self, s: int, plan: Plan, spent: float, those: range) -> dict[str, np.ndarray]:
+        """Mean, ends of the interval and cost of each replicate: arrays with leading axis B."""
+        table, bought = self._sample(s, plan, spent, those)
+        name = f"{self.population.systems[s]}/{plan.strategy.name}/{spent!r}/{those.start}"
+        seed = system_seed(self.seed, name, "fits")[0]
+        network, problem = (
+            self.population.network,
+            Problem(self.population.network, table, self.concentration, self.policies, group_size=1),
+        )
+        method, engine = choose(self.method, network, table)
+        draws = (draw_exact if method == "exact" else engine)(problem, seed, self.settings, None)
+        found = self._figures(draws.cells) | bought
+        if draws.stats:
+            found |= _health(self.elements(draws.cells), draws.stats)
+            if choose("auto", network, table)[0] == "exact":
+                figures = self._figures(draw_exact(problem, seed, self.settings, None).cells)
+                found |= {f"exact_{k}": figures[k] for k in ("low", "high")}
+        return found
+
+    def elements(self, cells: np.ndarray) -> dict[str, np.ndarray]:
+        """Every scalar quantity, each [...], from cells [..., M]."""
+        return elements(self.population.network, self.policies, cells)
+
+    def _figures(self, cells: np.ndarray) -> dict[str, np.ndarray]:
+        """Mean and interval [B, Q] from cells [B, C, D, M]."""
+        parts = []
+        for start in range(0, len(cells), IN_CACHE):
+            flat = cells[start : start + IN_CACHE]
+            flat = flat.reshape(len(flat), -1, cells.shape[-1])
+            values = np.stack(list(self.elements(flat).values()), axis=1)
+            low, high = np.quantile(values, list(QUANTILES.values()), axis=2)
+            parts.append((values.mean(axis=2), low, high))
+        mean, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return {"mean": mean, "low": low, "high": high}
+
+    def _sample(self, s: int, plan: Plan, spent: float, those: range) -> tuple[CountTable, dict[str, np.ndarray]]:
+        """Count table of all replicates (as systems), and the rows, labels and costs that were added to the base."""
+        population, kinds = self.population, len(plan.kinds)
+        num_rows, counts = len(population.rows), np.zeros((len(those), kinds + 2, len(population.rows)), np.int64)
+        bought = {name: np.zeros(len(those)) for name in ("rows", "labels", "cost")}
+        free = plan.kinds[0]
+        for b, replicate in enumerate(those):
+            order = population.shuffled(s, self.seed, replicate)
+            added = allot(plan, order[self.base :], spent, self.budget)
+            rows = order[self.base : self.base + len(added)]
+            counts[b, :kinds] = np.bincount(added * num_rows + rows, minlength=kinds * num_rows).reshape(
+                kinds, num_rows
+            )
+            counts[b, kinds] = np.bincount(order[: self.base], minlength=num_rows)
+            if self.abstention == "all":
+                counts[b, kinds + 1] = population.counts[s] - counts[b].sum(axis=0)
+            bought["rows"][b] = len(added)
+            bought["labels"][b] = (plan.kinds & ~free).sum(axis=1)[added].sum()
+            bought["cost"][b] = plan.costs[added].sum()
+        masks = np.concatenate([plan.kinds, np.ones((1, plan.kinds.shape[1]), bool), free[None]])
+        patterns: dict[tuple[int, ...], np.ndarray] = {}
+        for k, mask in enumerate(masks):
+            for i, codes in enumerate(population.rows):
+                if counts[:, k, i].any():
+                    pattern = tuple(np.where(mask, codes, -1).tolist())
+                    patterns[pattern] = patterns.get(pattern, 0) + counts[:, k, i]
+        return count_table(population.network, counts_frame(population.network, patterns)), bought
+
+
+def _health(values: Mapping[str, np.ndarray], stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    found = [convergence(x) for x in values.values()]
+    return {
+        "r_hat": np.max([f.r_hat for f in found], axis=0),
+        "ess": np.min([np.minimum(f.ess_bulk, f.ess_tail) for f in found], axis=0),
+        "divergences": stats["diverging"].sum(axis=(1, 2)).astype(float),
+    }
