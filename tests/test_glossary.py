@@ -159,6 +159,26 @@ def test_the_worked_raw_rate_of_a_judge_is_right():
     assert found["youden_T"] == pytest.approx(0.7)
 
 
+def test_the_worked_information_gains_are_right():
+    thetas = dict.fromkeys(["theta_R", "theta_A_minus", "theta_T_minus", "theta_T_plus"], 0.5) | {"theta_A_plus": 0.0}
+    gains = rat.information_gain(thetas)
+
+    def h(p: float) -> float:
+        return -p * np.log2(p) - (1 - p) * np.log2(1 - p)
+
+    rows = re.findall(
+        r"^\| `(all_\w+)` \| (?:([\d.]+) - )?([\d.]+) h\((\d)/(\d)\) \| (\d\.\d+) \|$", GLOSSARY, re.MULTILINE
+    )
+    assert [name for name, *_ in rows] == ["all_joint", "all_R", "all_T"]
+    for name, before, share, above, below, printed in rows:
+        left = float(share) * h(int(above) / int(below))
+        assert float(printed) == pytest.approx(float(before) - left if before else left, abs=1e-4)
+        assert gains[name] == pytest.approx(float(printed), abs=5e-5)
+    published = [rat.information_gain(rat.datasets.thetas(name)) for name in rat.datasets.names()]
+    better = sum(bool(gain["all_T"] > gain["all_R"]) for gain in published)
+    assert f"in {better} of the {len(published)} published configurations" in GLOSSARY
+
+
 @pytest.mark.parametrize("rows", [COMPLETE, R_OF_THE_LAST_MISSING], ids=["complete", "missing"])
 def test_the_package_prints_the_same_numbers(rows):
     summary = fit_exactly(rows).summary().loc["all"]
