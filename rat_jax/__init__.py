@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rat_jax.model.priors import Priors
     from rat_jax.model.program import counted, rowwise
     from rat_jax.model.rat import RAT
+    from rat_jax.report.allocation_plot import plot_allocation
     from rat_jax.report.calibration_plot import plot_calibration
     from rat_jax.report.estimates_plot import plot_estimates
     from rat_jax.report.judge_plot import plot_judge
@@ -64,6 +65,7 @@ _HOMES = {
     "rat_jax.studies.structures": ("StructureComparison", "compare_structures"),
     "rat_jax.studies.transfer": ("JudgeTransfer", "judge_transfer"),
     "rat_jax.studies.worth": ("JudgeWorth", "judge_worth"),
+    "rat_jax.report.allocation_plot": ("plot_allocation",),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
     "rat_jax.report.estimates_plot": ("plot_estimates",),
     "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
@@ -116,6 +118,7 @@ __all__ = [
     "judge_worth",
     "leave_one_out",
     "load",
+    "plot_allocation",
     "plot_calibration",
     "plot_estimates",
     "plot_forest",
