@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from rat_jax import __version__
-from rat_jax.cli import work
-from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, with_fit_options
+from rat_jax.cli import allocation, work
+from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, OptionalLabelFile, with_options
+from rat_jax.cli.study_options import StudyOptions
 from rat_jax.cli.terminal import COULD_NOT_RUN, DONE, INTERRUPTED, complain
 
 # Usage errors of the parser. typer carries its own click or uses the installed one, depending on its version.
@@ -67,11 +68,11 @@ def _rat_jax(
         typer.echo(f"rat-jax {__version__}")
         raise typer.Exit(DONE)
     if context.invoked_subcommand is None:
-        raise UsageError("Name a command: fit, check or demo.", context)
+        raise UsageError("Name a command: fit, check, study or demo.", context)
 
 
 @app.command()
-@with_fit_options
+@with_options(FitOptions)
 def fit(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: FitOptions) -> int:
     """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
     work.check_options(options, labels)
@@ -93,7 +94,18 @@ def check(labels: LabelFile, column: Columns = None, levels: Levels = None) -> i
 
 
 @app.command()
-@with_fit_options
+@with_options(StudyOptions)
+def study(
+    labels: OptionalLabelFile = None, column: Columns = None, levels: Levels = None, *, options: StudyOptions
+) -> int:
+    """Where should the next labels go: resample a table with every label, or rows made from known parameters."""
+    allocation.check_options(options, labels)
+    population = options.population() if labels is None else work.read(labels, column, levels, options.model)
+    return allocation.study_and_tell(population, options)
+
+
+@app.command()
+@with_options(FitOptions)
 def demo(*, options: FitOptions) -> int:
     """The same as fit, on the example labels that ship with the package."""
     import rat_jax as rat

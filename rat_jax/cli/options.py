@@ -1,4 +1,4 @@
-"""The options of `fit` and `demo`, declared once: a record of them, and a decorator that turns it into options.
+"""The options of `fit` and `demo`, declared once: a record of them, and a decorator that turns a record into options.
 
 Options come in as the text that was typed; plain values go out. What a name may be is known to the package alone.
 """
@@ -14,10 +14,18 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-_OUTPUT, _EFFORT, _JUDGE = "Files to write", "Model and effort", "Judges"
+OUTPUT, EFFORT, JUDGES = "Files to write", "Model and effort", "Judges"
 
 LabelFile = Annotated[
     Path, typer.Argument(metavar="LABELS", help="Label table: .csv, .tsv, .jsonl or .parquet.", show_default=False)
+]
+OptionalLabelFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[LABELS]",
+        help="Label table with every label in every row; or none, with --configuration or --theta.",
+        show_default=False,
+    ),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -37,38 +45,61 @@ Levels = Annotated[
 ]
 
 
-def _option(help: str, *names: str, panel: str = _EFFORT, **details: Any) -> Any:
+def option(help: str, *names: str, panel: str = EFFORT, **details: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **details)
+
+
+Seed = Annotated[int, option("The same seed gives the same numbers.")]
+Prior = Annotated[
+    list[str] | None,
+    option("Beta(A, B) prior of a parameter, such as theta_R=2,1; uniform otherwise. Repeatable.", metavar="NAME=A,B"),
+]
+Warmup = Annotated[int, option("Warm-up iterations of a chain.")]
+Samples = Annotated[int, option("Draws kept of a chain.")]
+Chains = Annotated[int, option("Chains of a system.")]
+Model = Annotated[
+    str, option("rat, judge (also takes a judge's labels) or graded (retrieval in levels).", metavar="NAME")
+]
+Method = Annotated[str, option("exact, nuts, numpyro, or auto: exact where it applies, else nuts.", metavar="NAME")]
+PolicyName = Annotated[
+    str | None,
+    option("What p_G stands for: strict or lenient (model graded).", metavar="NAME", show_default=False),
+]
+JudgeStructure = Annotated[
+    str | None,
+    option(
+        "How a judge errs: joint (the default), factorized, by_abstention or fixed.",
+        metavar="NAME",
+        show_default=False,
+        panel=JUDGES,
+    ),
+]
+JudgeRate = Annotated[
+    list[str] | None,
+    option(
+        "A known error rate for structure fixed, such as tpr_R=0.77; all of them are needed. Repeatable.",
+        metavar="NAME=VALUE",
+        panel=JUDGES,
+    ),
+]
 
 
 @dataclasses.dataclass(frozen=True)
 class FitOptions:
     """Every option that `fit` and `demo` share, as it was typed. A field without a name of its own is named alike."""
 
-    model: Annotated[
-        str, _option("rat, judge (also takes a judge's labels) or graded (retrieval in levels).", metavar="NAME")
-    ] = "rat"
-    method: Annotated[
-        str, _option("exact, nuts, numpyro, or auto: exact where it applies, else nuts.", metavar="NAME")
-    ] = "auto"
-    seed: Annotated[int, _option("The same seed gives the same numbers.")] = 0
-    prior: Annotated[
-        list[str] | None,
-        _option(
-            "Beta(A, B) prior of a parameter, such as theta_R=2,1; uniform otherwise. Repeatable.", metavar="NAME=A,B"
-        ),
-    ] = None
-    num_warmup: Annotated[int, _option("Warm-up iterations of a chain.")] = 1000
-    num_samples: Annotated[int, _option("Draws kept of a chain.")] = 1000
-    num_chains: Annotated[int, _option("Chains of a system.")] = 4
-    policy: Annotated[
-        str | None,
-        _option("What p_G stands for: strict or lenient (model graded).", metavar="NAME", show_default=False),
-    ] = None
-    certify: Annotated[bool, _option("Hold the result against a second, independent engine.", "--certify")] = False
+    model: Model = "rat"
+    method: Method = "auto"
+    seed: Seed = 0
+    prior: Prior = None
+    num_warmup: Warmup = 1000
+    num_samples: Samples = 1000
+    num_chains: Chains = 4
+    policy: PolicyName = None
+    certify: Annotated[bool, option("Hold the result against a second, independent engine.", "--certify")] = False
     unlabelled: Annotated[
         int | None,
-        _option(
+        option(
             "Rows of each system that nobody labelled, beyond the table: tells how far p_G could move if rows were "
             "chosen by what their label turned out to be.",
             metavar="N",
@@ -76,50 +107,29 @@ class FitOptions:
             show_default=False,
         ),
     ] = None
-    judge_structure: Annotated[
-        str | None,
-        _option(
-            "How a judge errs: joint (the default), factorized, by_abstention or fixed.",
-            metavar="NAME",
-            show_default=False,
-            panel=_JUDGE,
-        ),
-    ] = None
-    judge_shared: Annotated[bool, _option("One error table for all systems.", "--judge-shared", panel=_JUDGE)] = False
-    judge_rate: Annotated[
-        list[str] | None,
-        _option(
-            "A known error rate for structure fixed, such as tpr_R=0.77; all of them are needed. Repeatable.",
-            metavar="NAME=VALUE",
-            panel=_JUDGE,
-        ),
-    ] = None
+    judge_structure: JudgeStructure = None
+    judge_shared: Annotated[bool, option("One error table for all systems.", "--judge-shared", panel=JUDGES)] = False
+    judge_rate: JudgeRate = None
     worth: Annotated[
-        bool, _option("How much the judge's labels add to the other labels of the same rows.", "--worth", panel=_JUDGE)
+        bool, option("How much the judge's labels add to the other labels of the same rows.", "--worth", panel=JUDGES)
     ] = False
-    structures: Annotated[bool, _option("Which error structure the labels support.", "--structures", panel=_JUDGE)] = (
+    structures: Annotated[bool, option("Which error structure the labels support.", "--structures", panel=JUDGES)] = (
         False
     )
-    transfer: Annotated[bool, _option("Whether a judge errs alike on every system.", "--transfer", panel=_JUDGE)] = (
-        False
-    )
-    json: Annotated[Path | None, _option("All figures and both verdicts as JSON.", metavar="FILE", panel=_OUTPUT)] = (
-        None
-    )
+    transfer: Annotated[bool, option("Whether a judge errs alike on every system.", "--transfer", panel=JUDGES)] = False
+    json: Annotated[Path | None, option("All figures and both verdicts as JSON.", metavar="FILE", panel=OUTPUT)] = None
     output: Annotated[
-        Path | None, _option("The posterior, for rat_jax.load (netCDF).", metavar="FILE", panel=_OUTPUT)
+        Path | None, option("The posterior, for rat_jax.load (netCDF).", metavar="FILE", panel=OUTPUT)
     ] = None
-    plot: Annotated[Path | None, _option("A figure (.png, .pdf, .svg).", metavar="FILE", panel=_OUTPUT)] = None
+    plot: Annotated[Path | None, option("A figure (.png, .pdf, .svg).", metavar="FILE", panel=OUTPUT)] = None
 
     def priors(self) -> dict[str, list[float]]:
         """Concentrations by name of the parameter."""
-        given = pairs("--prior", "NAME=A,B", self.prior)
-        return {name: numbers("--prior", name, text, "2,1") for name, text in given}
+        return priors(self.prior)
 
     def judge_rates(self) -> dict[str, float] | None:
         """Known error rates by name, or None where none is given."""
-        given = list(pairs("--judge-rate", "NAME=VALUE", self.judge_rate))
-        return {name: numbers("--judge-rate", name, text, "0.8", most=1)[0] for name, text in given} or None
+        return judge_rates(self.judge_rate)
 
     def studies(self) -> list[str]:
         """The studies of the judge that were asked for."""
@@ -130,23 +140,38 @@ class FitOptions:
         return [path for path in (self.json, self.output, self.plot) if path is not None]
 
 
-def with_fit_options(command: Callable[..., int]) -> Callable[..., int]:
-    """The command with every field of `FitOptions` as an option, in the place of its own parameter `options`."""
-    own = inspect.signature(command, eval_str=True)
-    types = get_type_hints(FitOptions, include_extras=True)
+def with_options(record: type[Any]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """A decorator: the command with every field of a record as an option, in the place of its parameter `options`."""
+    types = get_type_hints(record, include_extras=True)
     shared = [
         inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
-        for f in dataclasses.fields(FitOptions)
+        for f in dataclasses.fields(record)
     ]
 
-    @wraps(command)
-    def run(**given: Any) -> int:
-        options = FitOptions(**{parameter.name: given.pop(parameter.name) for parameter in shared})
-        return command(**given, options=options)
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = inspect.signature(command, eval_str=True)
 
-    kept = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
-    run.__signature__ = own.replace(parameters=[*kept, *shared])  # type: ignore[attr-defined]
-    return run
+        @wraps(command)
+        def run(**given: Any) -> int:
+            options = record(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+            return command(**given, options=options)
+
+        kept = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
+        run.__signature__ = own.replace(parameters=[*kept, *shared])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def priors(given: Sequence[str] | None) -> dict[str, list[float]]:
+    """Concentrations by name of the parameter, from --prior."""
+    return {name: numbers("--prior", name, text, "2,1") for name, text in pairs("--prior", "NAME=A,B", given)}
+
+
+def judge_rates(given: Sequence[str] | None) -> dict[str, float] | None:
+    """Known error rates by name from --judge-rate, or None where none is given."""
+    found = list(pairs("--judge-rate", "NAME=VALUE", given))
+    return {name: numbers("--judge-rate", name, text, "0.8", most=1)[0] for name, text in found} or None
 
 
 def pairs(option: str, form: str, values: Sequence[str] | None) -> Iterator[tuple[str, str]]:

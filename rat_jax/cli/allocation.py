@@ -1,0 +1,97 @@
+"""What `study` does once its options are read: run the study, write the files, tell the result and its verdict."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rat_jax.cli import terminal
+from rat_jax.cli.study_options import StudyOptions
+from rat_jax.cli.terminal import BAD_VERDICT, DONE, complain, progress_bar
+
+if TYPE_CHECKING:
+    from rat_jax.studies.allocation_result import AllocationStudy
+
+OPTION_OF = {"strategies": "--strategy", "costs": "--cost", "population": "the label table or --theta"} | {
+    name: f"--{name}" for name in ("additional", "base", "replicates", "budget", "size", "seed", "abstention")
+}
+"""The option behind an argument of `allocation_study`, for errors that begin with the argument's name."""
+
+
+def check_options(options: StudyOptions, labels: Path | None) -> None:
+    """Find what is misspelt or contradicts, or a file that cannot be written, before any work is done."""
+    from rat_jax.report import files
+
+    options.arguments()
+    if labels is None:
+        options.population()
+    elif options.theta or options.configuration or options.size is not None:
+        raise ValueError(f"--theta, --configuration and --size stand instead of a label table, found {labels} as well")
+    files.check_distinct([*([labels] if labels else []), *options.files()])
+    for path in options.files():
+        files.check_target(path)
+    if options.plot is not None:
+        from rat_jax.report.figure import check_format
+
+        check_format(options.plot)
+
+
+def study_and_tell(population: Any, options: StudyOptions) -> int:
+    """Run the study, write and tell everything that was asked for; returns the exit code."""
+    from rat_jax.report.allocation_health import health_sentence
+    from rat_jax.report.console import PlainConsole
+
+    study = _run(population, options)
+    _write(study, options)
+    console = PlainConsole()
+    console.print(str(study), markup=False)
+    if written := options.files():
+        console.print(f"\nWritten: {', '.join(map(str, written))}")
+    if failed := health_sentence(study):
+        return complain(f"exit code {BAD_VERDICT}: {failed}", BAD_VERDICT)
+    return DONE
+
+
+def _run(population: Any, options: StudyOptions) -> AllocationStudy:
+    import rat_jax as rat
+
+    terminal.use_compilation_cache()
+    with progress_bar() as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", rat.KeptPieceWarning)  # the result prints what it says
+        try:
+            return rat.allocation_study(population, progress=progress, **options.arguments())
+        except ValueError as error:
+            raise ValueError(in_option_names(str(error))) from error
+
+
+def in_option_names(message: str) -> str:
+    """An error of `allocation_study` as a reader of the command line knows its words."""
+    name, colon, rest = message.partition(":")
+    said = f"{OPTION_OF[name]}:{rest}" if colon and name in OPTION_OF else message
+    return re.sub(r"\buse budget='(\w+)'", r"use --budget \1", said)
+
+
+def document(study: AllocationStudy, failed: Mapping[tuple[str, str, float], str]) -> dict[str, Any]:
+    """The study as plain facts, with the health of every cell; a figure that does not exist is None."""
+    health = study.health.astype(object).where(study.health.notna(), None).to_dict("records")
+    return study.to_dict() | {"ok": not failed, "health": health}
+
+
+def _write(study: AllocationStudy, options: StudyOptions) -> None:
+    from rat_jax.report.allocation_health import failed_cells
+    from rat_jax.report.document import to_json
+    from rat_jax.report.files import write_whole
+
+    if options.json is not None:
+        text = to_json(document(study, failed_cells(study)))
+        write_whole(options.json, lambda path: path.write_text(text, encoding="ascii"))
+    if options.csv is not None:
+        write_whole(options.csv, lambda path: study.table.to_csv(path, index=False))
+    if options.plot is not None:
+        from rat_jax.report.allocation_plot import plot_allocation
+
+        figure = plot_allocation(study)
+        write_whole(options.plot, lambda path: figure.savefig(path, dpi=150))

@@ -1,0 +1,158 @@
+"""The options of `study`, declared once, and what they say: which population, which strategies, which budgets.
+
+Options come in as the text that was typed; the arguments of `allocation_study` go out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from rat_jax.cli import options
+from rat_jax.cli.options import OUTPUT, numbers, option, pairs
+
+_DESIGN, _PARAMETERS = "Strategies and budgets", "Instead of a label table"
+FORM = "NAME[=LABELS:SHARE,...]"
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyOptions:
+    """Every option of `study`, as it was typed. A field without a name of its own is named alike."""
+
+    strategy: Annotated[
+        list[str] | None,
+        option(
+            "all_joint, half_joint_R, half_joint_T, all_R, all_T (these five by default), R_then_T, T_where_answered, "
+            "or one of your own such as mine=RT:0.5,A:0.5. Repeatable.",
+            metavar=FORM,
+            panel=_DESIGN,
+        ),
+    ] = None
+    base: Annotated[int, option("Rows with every label, before the budget.", panel=_DESIGN)] = 100
+    additional: Annotated[
+        list[str] | None,
+        option("Budgets beyond the base; 60,100,200,500 by default. Repeatable.", metavar="N,N,...", panel=_DESIGN),
+    ] = None
+    budget: Annotated[
+        str, option("What a budget counts: rows, or labels at their costs.", metavar="NAME", panel=_DESIGN)
+    ] = "rows"
+    cost: Annotated[
+        list[str] | None,
+        option(
+            "Cost of one label, such as T=2; R and T cost 1, a judge's labels 0, A is free. Repeatable.",
+            metavar="LABEL=COST",
+            panel=_DESIGN,
+        ),
+    ] = None
+    abstention: Annotated[
+        str, option("A is seen in annotated rows only, or in all rows.", metavar="NAME", panel=_DESIGN)
+    ] = "annotated"
+    replicates: Annotated[int, option("Samples per strategy and budget.", panel=_DESIGN)] = 500
+    configuration: Annotated[
+        str | None,
+        option(
+            "A published configuration, such as HotpotQA/hybrid/Qwen3.5.",
+            metavar="NAME",
+            show_default=False,
+            panel=_PARAMETERS,
+        ),
+    ] = None
+    theta: Annotated[
+        list[str] | None,
+        option(
+            "A parameter, such as theta_R=0.4; all of the model's are needed. Repeatable.",
+            metavar="NAME=VALUE",
+            panel=_PARAMETERS,
+        ),
+    ] = None
+    size: Annotated[
+        int | None, option("Rows to make from the parameters; 10000 by default.", show_default=False, panel=_PARAMETERS)
+    ] = None
+    model: options.Model = "rat"
+    method: options.Method = "auto"
+    seed: options.Seed = 0
+    prior: options.Prior = None
+    num_warmup: options.Warmup = 500
+    num_samples: options.Samples = 1000
+    num_chains: options.Chains = 4
+    policy: options.PolicyName = None
+    judge_structure: options.JudgeStructure = None
+    judge_rate: options.JudgeRate = None
+    out: Annotated[
+        Path | None,
+        option("Folder that keeps finished pieces; a study that was stopped goes on.", metavar="DIR", panel=OUTPUT),
+    ] = None
+    json: Annotated[Path | None, option("All figures as JSON.", metavar="FILE", panel=OUTPUT)] = None
+    csv: Annotated[
+        Path | None, option("The table of every quantity, in full precision.", metavar="FILE", panel=OUTPUT)
+    ] = None
+    plot: Annotated[
+        Path | None, option("Error against budget for p_G and p_T (.png, .pdf, .svg).", metavar="FILE", panel=OUTPUT)
+    ] = None
+
+    def files(self) -> list[Path]:
+        """The files to write."""
+        return [path for path in (self.json, self.csv, self.plot) if path is not None]
+
+    def population(self) -> dict[str, Any]:
+        """Parameters by name, a number or a list of numbers each.
+
+        Raises ValueError where both or neither of --configuration and --theta are given.
+        """
+        if (self.configuration is None) == (not self.theta):
+            raise ValueError("expected a label table, --configuration or --theta: one of them")
+        if self.configuration is not None:
+            from rat_jax.labels import datasets
+
+            return dict(datasets.thetas(self.configuration))
+        found = {n: numbers("--theta", n, text, "0.4") for n, text in pairs("--theta", "NAME=VALUE", self.theta)}
+        return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+
+    def arguments(self) -> dict[str, Any]:
+        """What `allocation_study` takes beside the population."""
+        named = {f: getattr(self, f) for f in ("base", "budget", "abstention", "replicates", "model", "method", "seed")}
+        effort = {f: getattr(self, f) for f in ("num_warmup", "num_samples", "num_chains", "policy", "out")}
+        costs = pairs("--cost", "LABEL=COST", self.cost)
+        chosen: dict[str, Any] = {
+            "strategies": self._strategies(),
+            "costs": {name: numbers("--cost", name, text, "2", most=1)[0] for name, text in costs} or None,
+            "priors": options.priors(self.prior),
+            "judge_rates": options.judge_rates(self.judge_rate),
+        }
+        if self.additional:
+            text = ",".join(self.additional)
+            chosen["additional"] = tuple(_number("--additional", part, text) for part in text.split(","))
+        if self.size is not None:
+            chosen["size"] = self.size
+        if self.judge_structure is not None:
+            chosen["judge_structure"] = self.judge_structure
+        return named | effort | chosen
+
+    def _strategies(self) -> Mapping[str, Any] | None:
+        """Shares by name of the strategy, None for one that is known by its name."""
+        found: dict[str, Any] = {}
+        for text in self.strategy or ():
+            name, equals, shares = text.partition("=")
+            if name in found:
+                raise ValueError(f"--strategy: {name} is given twice")
+            found[name] = _shares(text, shares) if equals else None
+        return found or None
+
+
+def _shares(text: str, shares: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in shares.split(","):
+        labels, colon, share = part.partition(":")
+        if not (labels and colon) or labels in found:
+            raise ValueError(f"--strategy: expected {FORM}, such as mine=RT:0.5,A:0.5, found {text}")
+        found[labels] = _number("--strategy", share, text)
+    return found
+
+
+def _number(name: str, part: str, text: str) -> float:
+    try:
+        return float(part)
+    except ValueError:
+        raise ValueError(f"{name}: expected numbers, found {part!r} in {text}") from None
