@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from rat_jax.inference.fit import Weights, read_policies
 from rat_jax.inference.settings import Progress, Settings, checked_seed
 from rat_jax.model.models import MODELS
 from rat_jax.model.priors import concentrations, describe
+from rat_jax.model.settling import outcome_weights
 from rat_jax.naming import checked
 from rat_jax.studies.allocation_result import AllocationStudy, standard_error
 from rat_jax.studies.kept import Kept, fingerprint_of
@@ -111,8 +113,7 @@ def allocation_study(
     found = read_strategies(strategies, network)
     prices = _checked_costs(costs, network.levels)
     policies = read_policies(network, policy, None)
-    weights = {name: np.array(p.weights) for name, p in policies.items()}
-    weights |= {q.name: network.event(q.of) for q in network.probabilities if not q.given and _is_piped(network, q.of)}
+    weights = {s.quantity: outcome_weights(network, policies, s.quantity) for s in found}
     plans = [plan_of(s, network, weights, whole.rows, prices) for s in found]
     work = Resampling(
         whole,
@@ -128,7 +129,7 @@ def allocation_study(
     )
     budgets = _checked_budgets(additional, budget)
     work.check_limits(budgets)
-    kept = Kept(None if out is None else Path(out), fingerprint_of(_facts(work, priors, prices)))
+    kept = Kept(None if out is None else Path(out), fingerprint_of(_facts(work, prices)))
     pieces = list(_pieces(work, plans, budgets))
     results: dict[tuple[str, str, float], list[dict[str, np.ndarray]]] = {}
     total, done = len(plans) * len(budgets) * len(whole.systems) * work.replicates, 0
@@ -207,13 +208,11 @@ def _judged(found: Mapping[str, np.ndarray], q: int, truth: float, sampled: np.n
     return row | {"sampled": float(sampled.mean()), "replicates": len(mean)}
 
 
-def _facts(work: Resampling, priors: Any, costs: Mapping[str, float]) -> dict[str, Any]:
-    import rat_jax
-
+def _facts(work: Resampling, costs: Mapping[str, float]) -> dict[str, Any]:
     population = work.population
     return {
         "format": FORMAT,
-        "version": rat_jax.__version__,
+        "version": version("rat-jax"),
         "numpy": np.__version__,
         "declaration": dict(population.declaration),
         "systems": population.systems,
@@ -225,10 +224,6 @@ def _facts(work: Resampling, priors: Any, costs: Mapping[str, float]) -> dict[st
         "settings": vars(work.settings),
         **{name: getattr(work, name) for name in ("method", "seed", "base", "budget", "abstention")},
     }
-
-
-def _is_piped(network: Any, assignment: Any) -> bool:
-    return {v for v, _ in assignment} <= set(network.pipeline)
 
 
 def _checked_costs(costs: Mapping[str, float] | None, variables: Mapping[str, int]) -> dict[str, float]:

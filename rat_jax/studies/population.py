@@ -20,11 +20,9 @@ from rat_jax.labels import Labels
 from rat_jax.model.likelihood import joint_with_states
 from rat_jax.model.models import declare, network_of
 from rat_jax.model.network import Network
+from rat_jax.model.parameters import read_parameters
 from rat_jax.model.patterns import allowed_states
-from rat_jax.model.quantities import cells_from_parameters
-from rat_jax.naming import checked
 
-RATES = ("tpr_R", "fpr_R", "tpr_T", "fpr_T")
 LARGEST = 10_000_000  # rows that are shuffled one by one
 
 
@@ -100,7 +98,7 @@ def read_population(
 def _from_labels(frame: pd.DataFrame, declaration: Mapping[str, Any], network: Network) -> Population:
     names = [v.name for v in network.variables]
     for name in names:
-        gap = frame[name].isna() if name in frame else frame["system"].notna()
+        gap = frame[name].isna().to_numpy(bool) if name in frame else np.ones(len(frame), bool)
         if gap.any():
             where = frame.loc[gap, "system"].iloc[0]
             number = int(frame.loc[gap, "count"].sum())
@@ -131,7 +129,7 @@ def _from_parameters(values: Mapping[str, Any], size: int, model: str, options: 
     source = network
     if model == "judge":
         source = network_of(declare(model, variables=variables, observed=variables, judge_structure="factorized"))
-    cells = cells_from_parameters(source, _checked_values(source, values))
+    cells = read_parameters(source, values)
     rows = _complete_rows(source)
     expected = size * joint_with_states(source, cells, rows).sum(axis=-1)
     counts = np.rint(expected).astype(np.int64)
@@ -151,22 +149,6 @@ def _checked_size(population: Population) -> Population:
                 "a smaller population with the same shares gives the same study"
             )
     return population
-
-
-def _checked_values(network: Network, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    known = {p.name: tuple(map(len, p.coords)) for p in network.parameters}
-    for name in values:
-        checked(name, known, f"parameter of model {network.name!r}")
-    if missing := [name for name in known if name not in values]:
-        raise ValueError(f"population: expected {', '.join(known)}, found no {missing[0]}")
-    found = {}
-    for name, shape in known.items():
-        value = np.asarray(values[name], dtype=float)
-        if value.shape != shape or not np.all((value >= 0) & (value <= 1)):
-            wanted = f"{shape[0]} probabilities" if shape else "a probability"
-            raise ValueError(f"population: expected {wanted} from 0 to 1 for {name}, found {values[name]!r}")
-        found[name] = value
-    return found
 
 
 def _complete_rows(network: Network) -> np.ndarray:
