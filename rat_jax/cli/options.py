@@ -22,7 +22,7 @@ LabelFile = Annotated[
 OptionalLabelFile = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[LABELS]",
+        metavar="LABELS",
         help="Label table with every label in every row; or none, with --configuration or --theta.",
         show_default=False,
     ),
