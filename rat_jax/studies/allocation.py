@@ -79,7 +79,8 @@ def allocation_study(
         `read_strategies`.
     costs: of one label of R, T or a verdict; R and T cost 1 where not named, verdicts 0. A is free.
     abstention: "annotated", A counts in annotated rows only (as in the paper), or "all", in every row of the
-        population.
+        population. With "all", rows that carry R without T make the exact posterior of thousands of rows slow (seconds
+        per fit); method="nuts" then is the faster one.
     model, priors, policy, judge_structure, judge_rates, num_*: as in `fit`.
     method: "exact" (independent draws), "nuts", "numpyro" or "auto": exact for model "rat" where it applies.
     seed: whole number. Every replicate's rows depend on it and on the system's name, not on the strategy.
