@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rat_jax.cli import terminal
 from rat_jax.cli.study_options import StudyOptions
 from rat_jax.cli.terminal import BAD_VERDICT, DONE, complain, progress_bar
+from rat_jax.cli.work import check_targets
 
 if TYPE_CHECKING:
     from rat_jax.studies.allocation_result import AllocationStudy
@@ -23,20 +24,12 @@ OPTION_OF = {"strategies": "--strategy", "costs": "--cost", "population": "the l
 
 def check_options(options: StudyOptions, labels: Path | None) -> None:
     """Find what is misspelt or contradicts, or a file that cannot be written, before any work is done."""
-    from rat_jax.report import files
-
     options.arguments()
     if labels is None:
         options.population()
     elif options.theta or options.configuration or options.size is not None:
         raise ValueError(f"--theta, --configuration and --size stand instead of a label table, found {labels} as well")
-    files.check_distinct([*([labels] if labels else []), *options.files()])
-    for path in options.files():
-        files.check_target(path)
-    if options.plot is not None:
-        from rat_jax.report.figure import check_format
-
-        check_format(options.plot)
+    check_targets([labels] if labels else [], options.files(), options.plot)
 
 
 def study_and_tell(population: Any, options: StudyOptions) -> int:

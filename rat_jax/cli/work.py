@@ -35,19 +35,24 @@ def report_of(labels: Labels) -> LoadReport:
 
 def check_options(options: FitOptions, *inputs: Path) -> None:
     """Find what is misspelt, or a file that cannot be written, before any work is done."""
-    from rat_jax.report import files
-
     options.priors()
     options.judge_rates()
     if options.model != "judge" and (asked := options.studies()):
         raise ValueError(f"--{asked[0]} is about a judge: add --model judge")
-    files.check_distinct([*inputs, *options.files()])
-    for path in options.files():
+    check_targets(inputs, options.files(), options.plot)
+
+
+def check_targets(inputs: Sequence[Path], written: Sequence[Path], plot: Path | None) -> None:
+    """Raise ValueError or OSError for a file that is named twice, cannot be written or is no kind of figure."""
+    from rat_jax.report import files
+
+    files.check_distinct([*inputs, *written])
+    for path in written:
         files.check_target(path)
-    if options.plot is not None:
+    if plot is not None:
         from rat_jax.report.figure import check_format
 
-        check_format(options.plot)
+        check_format(plot)
 
 
 def fit_and_tell(labels: Labels, options: FitOptions) -> int:
