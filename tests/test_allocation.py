@@ -100,8 +100,9 @@ def test_chains_find_what_exact_draws_find():
         # same rows, so only Monte Carlo error within fits is left: about width / 4 / sqrt(1000) per fit
         assert other["mae"] == pytest.approx(one["mae"], abs=4 * one["ci_width"] / 4 / math.sqrt(1000 * 20) + 2e-4)
         assert other["coverage_exact"] == pytest.approx(one["coverage"], abs=0.11)
-    assert chains.method == "nuts" and chains.health["ess"].min() > 100
-    assert exact.health.empty and "coverage_exact" not in exact.table
+    assert chains.method == "nuts" and chains.health["ess"].min() > 200 and chains.health["chains"].tolist() == [4]
+    assert chains.to_dict()["health"] == chains.health.to_dict("records")
+    assert exact.health.empty and exact.to_dict()["health"] == [] and "coverage_exact" not in exact.table
 
 
 def test_rows_are_the_same_for_every_strategy_and_the_base_alone_is_no_strategy():
@@ -240,25 +241,31 @@ def test_finished_pieces_are_not_computed_again(tmp_path, monkeypatch):
 
 SCRIPT = """
 import sys
-from rat_jax.studies.allocation import allocation_study
-allocation_study({thetas}, additional=(20, 40, 60), out=sys.argv[1], replicates=60, num_samples=500)
+import rat_jax as rat
+rat.fit(rat.example_labels(), num_samples=10)  # all that is imported late is there when the work begins
+print("begins", flush=True)
+rat.allocation_study({thetas}, out=sys.argv[1], **{options})
 """
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_at_random_it_goes_on_to_the_table_of_an_undisturbed_run(tmp_path, kills):
-    rng = np.random.default_rng(kills)
-    command = [sys.executable, "-c", SCRIPT.format(thetas=QWEN), str(tmp_path / "kept")]
+    options = {"additional": (20, 40, 60), "replicates": 60 * kills, "num_samples": 250}
+    start = time.perf_counter()
+    undisturbed = allocation_study(QWEN, **options)
+    longest = 2 * (time.perf_counter() - start) / (kills + 1)
+    rng, kept, hit = np.random.default_rng(kills), tmp_path / "kept", 0
+    command = [sys.executable, "-c", SCRIPT.format(thetas=QWEN, options=options), str(kept)]
     for _ in range(kills):
-        process = subprocess.Popen(command)
-        while not (tmp_path / "kept").exists() and process.poll() is None:
-            time.sleep(0.05)
-        time.sleep(float(rng.uniform(0, 1.0)))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    options = {"additional": (20, 40, 60), "replicates": 60, "num_samples": 500}
-    resumed = allocation_study(QWEN, out=tmp_path / "kept", **options)
-    pd.testing.assert_frame_equal(resumed.table, allocation_study(QWEN, **options).table, check_exact=True)
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"begins\n"
+            time.sleep(float(rng.uniform(0, longest)))
+            hit += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+    assert hit > kills / 2 and any(kept.glob("*.npz"))  # the kills fell into the work, and some of it was done
+    resumed = allocation_study(QWEN, out=kept, **options)
+    pd.testing.assert_frame_equal(resumed.table, undisturbed.table, check_exact=True)
+    assert not resumed.notes
 
 
 # -- populations --------------------------------------------------------------------------------------------
@@ -341,9 +348,37 @@ def test_what_cannot_be_studied_is_named(options, message):
         allocation_study(QWEN, **QUICK | {"additional": (20,)} | options)
 
 
-def test_gaps_and_wrong_parameters_are_named():
-    with pytest.raises(ValueError, match="found 1 rows without T"):
-        allocation_study(pd.DataFrame({"R": [0, 1], "A": [0, 0], "T": [1, None]}), base=1, additional=(1,))
+@pytest.mark.parametrize(
+    ("R", "T", "message"),
+    [
+        ([0, 1, 1, 0], [1, None, 0, 0], r"^T is missing in row 2 \(counted from 1, .*label T there, leave those rows"),
+        ([0, None, 1, None], [1, 0, None, 0], r"^R is missing in rows 2, 4 \("),
+        ([0, 1, 1, 0], None, "^T is missing in every row: a population needs R, A, T of every row"),
+        ([None, *[1, None] * 7], 0, r"^R is missing in rows 1, 3, 5, 7, 9 and 3 more \("),
+    ],
+)
+def test_a_gap_is_told_by_its_rows(R, T, message):
+    frame = pd.DataFrame({"R": R, "A": 0, "T": T})
+    with pytest.raises(ValueError, match=message):
+        allocation_study(frame, base=1, additional=(1,))
+
+
+def test_rows_that_stand_for_none_are_counted_when_a_gap_is_told():
+    frame = pd.DataFrame({"R": [1, 1, 0], "A": 0, "T": [1, 0, None], "count": [0, 5, 5]})
+    with pytest.raises(ValueError, match=r"^T is missing in row 3 \("):
+        allocation_study(frame, base=1, additional=(1,))
+
+
+def test_T_of_an_abstention_may_be_left_empty():
+    whole = pd.DataFrame({"system": ["x"] * 60 + ["y"] * 50, "R": [0, 1] * 55, "A": [0, 0, 1, 0, 1] * 22})
+    whole["T"] = np.where(whole["A"] == 1, 0, [1, 1, 0, 0, 0] * 22)
+    empty = whole.assign(T=whole["T"].astype("Int64").where(whole["A"] == 0))
+    options = {"base": 10, "additional": (20,), "strategies": ["all_joint", "R_then_T"], **QUICK}
+    one, other = (allocation_study(frame, **options).table for frame in (whole, empty))
+    pd.testing.assert_frame_equal(one, other, check_exact=True)
+
+
+def test_wrong_parameters_are_named():
     with pytest.raises(ValueError, match="found no value for theta_T_plus"):
         allocation_study({k: v for k, v in QWEN.items() if k != "theta_T_plus"})
     with pytest.raises(ValueError, match=r"a number in \[0, 1\] for theta_R, found 1.5"):

@@ -92,10 +92,12 @@ def test_one_replicate_has_no_bars_and_is_drawn_all_the_same(study, tmp_path):
 
 def test_chains_that_cannot_be_trusted_are_named_and_hollow(study):
     health = study.table.drop_duplicates(["strategy", "additional"])[["system", "strategy", "additional"]]
-    good = health.assign(r_hat=1.01, ess=400.0, divergences=0)
+    good = health.assign(r_hat=1.01, ess=400.0, divergent=0.001, chains=4)
     assert failed_cells(dataclasses.replace(study, health=good)) == {}
     assert health_sentence(study) == "" and "FAILED" not in rat.plot_allocation(study).get_suptitle()
-    for column, value in (("r_hat", 1.011), ("ess", 399.0), ("ess", float("nan"))):
+    assert failed_cells(dataclasses.replace(study, health=good.assign(ess=200.0, chains=2))) == {}
+    faults = [("r_hat", 1.011), ("ess", 399.0), ("ess", float("nan")), ("divergent", 0.0011), ("chains", 5)]
+    for column, value in faults:
         bad = good.copy()
         bad.loc[bad.index[1], column] = value
         failed = dataclasses.replace(study, health=bad)

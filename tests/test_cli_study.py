@@ -150,4 +150,4 @@ def test_what_cannot_be_done_is_said_in_one_sentence_in_the_words_of_the_options
 
 def test_rows_without_a_label_are_no_population(folder, capsys):
     Path("gap.csv").write_text("R,A,T\n1,0,1\n1,0,\n")
-    assert "1 rows without T" in refusal(["study", "gap.csv", *QUICK], capsys)
+    assert refusal(["study", "gap.csv", *QUICK], capsys).startswith("rat-jax: T is missing in row 2 (")

@@ -68,9 +68,8 @@ def in_option_names(message: str) -> str:
 
 
 def document(study: AllocationStudy, failed: Mapping[tuple[str, str, float], str]) -> dict[str, Any]:
-    """The study as plain facts, with the health of every cell; a figure that does not exist is None."""
-    health = study.health.astype(object).where(study.health.notna(), None).to_dict("records")
-    return study.to_dict() | {"ok": not failed, "health": health}
+    """The study as plain facts, and whether the sampling of all its cells can be trusted."""
+    return study.to_dict() | {"ok": not failed}
 
 
 def _write(study: AllocationStudy, options: StudyOptions) -> None:

@@ -35,7 +35,7 @@ AT_ONCE = 250  # replicates fitted in one batch: one compiled shape, bounded mem
 ABSTENTION = ("annotated", "all")
 BUDGETS = ("rows", "labels")
 KEYS = ["system", "strategy", "additional", "quantity"]
-FORMAT = 1
+FORMAT = 2
 
 
 class KeptPieceWarning(UserWarning):
@@ -181,10 +181,8 @@ def _study(
         for q, (quantity, right) in enumerate(truth.items()):
             rows.append(key | {"quantity": quantity, "truth": right} | _judged(found, q, right, sampled))
         if "r_hat" in found:
-            health.append(
-                key
-                | {"r_hat": found["r_hat"].max(), "ess": found["ess"].min(), "divergences": found["divergences"].sum()}
-            )
+            worst = {"r_hat": found["r_hat"].max(), "ess": found["ess"].min(), "divergent": found["divergent"].max()}
+            health.append(key | worst | {"chains": work.settings.num_chains})
     method = "exact" if not health else ("nuts" if work.method == "auto" else work.method)
     return AllocationStudy(
         pd.DataFrame(rows), pd.DataFrame(health), work.base, work.budget, work.abstention, dict(costs),

@@ -23,7 +23,8 @@ class AllocationStudy:
         `coverage_exact`: that of the exact posterior of the same tables, for chains only; `rows`, `labels`, `cost`:
         additional rows and labels bought and what they cost, on average; `sampled`: share of the population in base
         and additional rows; `replicates`.
-    health: per cell for chains: largest R-hat, smallest effective sample size, divergences; empty for exact draws.
+    health: per cell for chains: largest R-hat, smallest effective sample size and largest share of divergent draws of
+        any one fit, and how many chains it had; empty for exact draws.
     """
 
     table: pd.DataFrame
@@ -65,12 +66,12 @@ class AllocationStudy:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values; a figure that does not exist is None."""
-        rows = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
         facts = ("base", "budget", "abstention", "method", "model", "seed")
         return {f: getattr(self, f) for f in facts} | {
             "costs": dict(self.costs),
             "notes": list(self.notes),
-            "table": rows,
+            "table": _records(self.table),
+            "health": _records(self.health),
         }
 
     def __str__(self) -> str:
@@ -93,6 +94,12 @@ class AllocationStudy:
 def standard_error(values: np.ndarray) -> float:
     """Monte Carlo standard error of a mean over replicates; missing for one replicate."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows of a table as plain values; a figure that does not exist is None."""
+    is_there = table.notna() & ~table.isin([np.inf, -np.inf])
+    return table.astype(object).where(is_there, None).to_dict("records")
 
 
 def _printed(own: list[dict[Any, Any]]) -> list[str]:

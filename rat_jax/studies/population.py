@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from rat_jax.inference.fit import read_for
 from rat_jax.inference.settings import system_seed
@@ -24,6 +23,8 @@ from rat_jax.model.parameters import read_parameters
 from rat_jax.model.patterns import allowed_states
 
 LARGEST = 10_000_000  # rows that are shuffled one by one
+MOST_LISTED = 5  # rows that an error names
+COUNTED_FROM = "(counted from 1, the header not counted)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,41 +80,60 @@ def read_population(
 ) -> Population:
     """A population from labels without gaps, or from a model's parameters.
 
-    source: `Labels` or anything `read_labels` takes, every label of the model known in every row; or a mapping of
+    source: `Labels` or anything `read_labels` takes, every label of the model known in every row or implied by the
+        others (T = 0 where the system abstained); or a mapping of
         parameters (the five thetas; with tpr_R, fpr_R, tpr_T, fpr_T for model "judge": verdicts independent given the
         truth; theta_R a simplex, theta_A and theta_T by level for model "graded"). From parameters every complete row
         gets size x probability rows, rounded; what is left over is put in R=0, A=0, T=0.
 
-    Raises ValueError for missing labels (with their number), unknown, missing or impossible parameters.
+    Raises ValueError for missing labels (with their rows), unknown, missing or impossible parameters.
     """
     options = {"judge_structure": judge_structure, "judge_rates": judge_rates} if model == "judge" else {}
     if isinstance(source, Mapping):
         return _from_parameters(source, size, model, options)
     labels = source if isinstance(source, Labels) else read_for(model, source)
     declaration = declare(model, variables=labels.variables, observed=labels.observed, levels=labels.levels, **options)
-    network = network_of(declaration)
-    return _from_labels(labels.counts(), declaration, network)
+    return _from_labels(labels, declaration, network_of(declaration))
 
 
-def _from_labels(frame: pd.DataFrame, declaration: Mapping[str, Any], network: Network) -> Population:
-    names = [v.name for v in network.variables]
-    for name in names:
-        gap = frame[name].isna().to_numpy(bool) if name in frame else np.ones(len(frame), bool)
-        if gap.any():
-            where = frame.loc[gap, "system"].iloc[0]
-            number = int(frame.loc[gap, "count"].sum())
-            raise ValueError(
-                f"population: expected {', '.join(names)} known in every row, found {number:,} "
-                f"rows without {name} (system {where!r} first); leave those rows out"
-            )
-    systems = tuple(sorted(frame["system"].unique()))
-    rows, group = np.unique(frame[names].to_numpy(np.int8), axis=0, return_inverse=True)
-    counts = np.zeros((len(systems), len(rows)), np.int64)
-    place = {s: i for i, s in enumerate(systems)}
-    np.add.at(
-        counts, (np.array([place[s] for s in frame["system"]]), group.reshape(-1)), frame["count"].to_numpy(np.int64)
+def _from_labels(labels: Labels, declaration: Mapping[str, Any], network: Network) -> Population:
+    frame = labels.counts()
+    codes = _codes(frame[list(labels.variables)].fillna(-1).to_numpy(np.int8), labels.variables, network)
+    if (codes == -1).any():
+        raise _gap(_codes(labels.codes, labels.variables, network), labels, network)
+    rows, group = np.unique(codes, axis=0, return_inverse=True)
+    counts = np.zeros((len(labels.systems), len(rows)), np.int64)
+    system = frame["system"].map({s: i for i, s in enumerate(labels.systems)}).to_numpy()
+    np.add.at(counts, (system, group.reshape(-1)), frame["count"].to_numpy(np.int64))
+    return _checked_size(Population(declaration, network, labels.systems, rows, counts))
+
+
+def _codes(codes: np.ndarray, variables: Sequence[str], network: Network) -> np.ndarray:
+    """The labels of the network's variables, int8 [N, V], with what the others imply (T = 0 of an abstention)."""
+    found = np.full((len(codes), len(network.levels)), -1, np.int8)
+    for i, v in enumerate(network.levels):
+        if v in variables:
+            found[:, i] = codes[:, list(variables).index(v)]
+    patterns, group = np.unique(found, axis=0, return_inverse=True)
+    for pattern, allowed in zip(patterns, allowed_states(network, patterns), strict=True):
+        for v, possible in zip(network.pipeline, network.states[allowed].T, strict=True):
+            if len(set(possible.tolist())) == 1:
+                pattern[list(network.levels).index(v)] = possible[0]
+    return patterns[group.reshape(-1)]
+
+
+def _gap(codes: np.ndarray, labels: Labels, network: Network) -> ValueError:
+    """What to say of the first label that is missing somewhere; codes [N, V]."""
+    names = list(network.levels)
+    name, gaps = next((n, np.flatnonzero(c == -1)) for n, c in zip(names, codes.T, strict=True) if (c == -1).any())
+    lines = (gaps if labels.table_row is None else labels.table_row[gaps]) + 1
+    more = f" and {len(lines) - MOST_LISTED:,} more" if len(lines) > MOST_LISTED else ""
+    where = f"row{'s' * (len(lines) > 1)} {', '.join(map(str, lines[:MOST_LISTED]))}{more} {COUNTED_FROM}"
+    return ValueError(
+        f"{name} is missing in {'every row' if len(gaps) == len(codes) else where}: a population needs "
+        f"{', '.join(names)} of every row, so that what a sample says can be held against it; label {name} there, "
+        "leave those rows out, or study rows made of the parameters that a fit to this table finds"
     )
-    return _checked_size(Population(declaration, network, systems, rows, counts))
 
 
 def _from_parameters(values: Mapping[str, Any], size: int, model: str, options: Mapping[str, Any]) -> Population:

@@ -119,5 +119,5 @@ def _health(values: Mapping[str, np.ndarray], stats: Mapping[str, np.ndarray]) -
     return {
         "r_hat": np.max([f.r_hat for f in found], axis=0),
         "ess": np.min([np.minimum(f.ess_bulk, f.ess_tail) for f in found], axis=0),
-        "divergences": stats["diverging"].sum(axis=(1, 2)).astype(float),
+        "divergent": stats["diverging"].mean(axis=(1, 2)),
     }
