@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import refusal, without_cache, working_folder
 from stand_in import in_place_of_nuts
 
 import rat_jax as rat
 from rat_jax import cli
-from rat_jax.cli import work
 from rat_jax.inference.engines import run_exact
 from rat_jax.studies import certify
 
@@ -25,26 +25,13 @@ TABLE = "system,R,A,T\nx,1,0,1\nx,1,0,0\nx,0,1,\ny,0,0,0\ny,1,0,1\n"
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
-    """Tests of other modules share this process: its JAX settings stay as they are."""
-    monkeypatch.setattr(work, "use_compilation_cache", lambda: None)
+    without_cache(monkeypatch)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An empty working folder with one good table."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    (tmp_path / "good.csv").write_text(TABLE)
-    return tmp_path
-
-
-def refusal(arguments, capsys) -> str:
-    """What the command line says when it must not run: exit code 1, one line on stderr, nothing else."""
-    assert cli.main(arguments) == 1
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("rat-jax: ") and said.err.count("\n") == 1, said
-    assert "Traceback" not in said.err
-    return said.err
+    return working_folder(tmp_path, monkeypatch, {"good.csv": TABLE})
 
 
 # ---------------------------------------------------------------------------------------------------- it works

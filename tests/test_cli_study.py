@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import refusal, without_cache, working_folder
 
 import rat_jax as rat
 from rat_jax import cli
-from rat_jax.cli import terminal
 
 TABLE = "system,R,A,T,count\nx,1,0,1,40\nx,1,0,0,20\nx,0,1,0,30\nx,0,0,0,20\nx,0,0,1,10\n"
 QUICK = ["--base", "10", "--additional", "5,20", "--replicates", "3"]
@@ -17,19 +17,9 @@ QUICK = ["--base", "10", "--additional", "5,20", "--replicates", "3"]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty working folder with one complete table; no cache of compiled code is set up."""
-    monkeypatch.setattr(terminal, "use_compilation_cache", lambda: None)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    (tmp_path / "labels.csv").write_text(TABLE)
-    return tmp_path
-
-
-def refusal(arguments, capsys) -> str:
-    assert cli.main(arguments) == 1
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("rat-jax: ") and said.err.count("\n") == 1, said
-    return said.err
+    """An empty working folder with one complete table."""
+    without_cache(monkeypatch)
+    return working_folder(tmp_path, monkeypatch, {"labels.csv": TABLE}, columns=120)
 
 
 def test_the_command_prints_and_writes_the_study_of_the_same_arguments(folder, capsys):

@@ -109,7 +109,7 @@ def test_one_plain_sentence_per_system(gaps):
     "arguments, words",
     [
         ({"variable": "TT"}, "did you mean 'T'"),
-        ({"quantity": "theta_R"}, "quantity: expected one of"),
+        ({"quantity": "theta_R"}, "unknown quantity 'theta_R'; .*expected one of"),
         ({"unlabelled": -1}, "whole number"),
         ({"unlabelled": {"nobody": 3}}, "unknown system 'nobody'"),
         ({"deltas": [np.nan]}, "finite log odds"),

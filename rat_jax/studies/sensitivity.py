@@ -6,7 +6,6 @@ posterior of a quantity goes out. The labels cannot tell which strength is true;
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +15,11 @@ import pandas as pd
 
 from rat_jax.inference.fit import fit as fit_labels
 from rat_jax.inference.posterior import Posterior
-from rat_jax.model.declaration import Policy
 from rat_jax.model.likelihood import joint_with_states
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, allowed_states, count_table
+from rat_jax.model.settling import outcome_weights
+from rat_jax.naming import checked
 
 DRAWS = 4000  # enough for intervals to two digits; more would only take memory
 
@@ -106,7 +106,7 @@ def sensitivity(
     posterior = fit if isinstance(fit, Posterior) else fit_labels(fit)
     network = posterior.network
     code = _codes_of(network, variable)
-    weights = _weights(network, posterior.policies, quantity)
+    weights = outcome_weights(network, posterior.policies, quantity)
     table = count_table(network, posterior.counts)
     extra = _extra_rows(network, table, variable, unlabelled)
     line = _deltas(deltas)
@@ -155,24 +155,7 @@ def _line(
 
 def _codes_of(network: Network, variable: str) -> np.ndarray:
     """The variable's code in every state, [J]."""
-    if variable not in network.pipeline:
-        close = difflib.get_close_matches(str(variable), network.pipeline, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"variable: {hint}expected one of {', '.join(network.pipeline)}, found {variable!r}")
-    return network.states[:, network.pipeline.index(variable)].astype(int)
-
-
-def _weights(network: Network, policies: Mapping[str, Policy], quantity: str) -> np.ndarray:
-    """The weighting of the states [J] whose expectation the quantity is."""
-    events = {
-        q.name: network.event(q.of)
-        for q in network.probabilities
-        if not q.given and all(v in network.pipeline for v, _ in q.of)
-    }
-    known = events | {name: np.array(policy.weights) for name, policy in policies.items()}
-    if quantity not in known:
-        raise ValueError(f"quantity: expected one of {', '.join(known)}, found {quantity!r}")
-    return known[quantity]
+    return network.states[:, network.pipeline.index(checked(variable, network.pipeline, "variable"))].astype(int)
 
 
 def _is_open(network: Network, patterns: np.ndarray, variable: str) -> np.ndarray:
