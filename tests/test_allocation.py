@@ -3,6 +3,7 @@
 import json
 import math
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -14,8 +15,10 @@ import pandas as pd
 import pytest
 
 import rat_jax as rat
+from rat_jax.model.priors import concentrations
 from rat_jax.model.rat import RAT
 from rat_jax.studies.allocation import allocation_study
+from rat_jax.studies.elements import elements
 from rat_jax.studies.population import read_population
 from rat_jax.studies.strategies import PAPER, allot, plan_of, read_strategies
 
@@ -113,10 +116,20 @@ def test_rows_are_the_same_for_every_strategy_and_the_base_alone_is_no_strategy(
     paired = difference[(difference["additional"] == 40) & (difference["quantity"] == "p_G")].iloc[0]
     mae = [cell(study, s, 40, "p_G")["mae"] for s in ("all_R", "all_T")]
     assert paired["mae_difference"] == pytest.approx(mae[1] - mae[0], abs=1e-12)
-    one = allocation_study(QWEN, additional=(40,), strategies=["all_T"], **QUICK)
-    pd.testing.assert_series_equal(
-        cell(one, "all_T", 40, "p_G"), cell(study, "all_T", 40, "p_G"), check_names=False, check_index=False
+    alone = {s: allocation_study(QWEN, additional=(40,), strategies=[s], **QUICK) for s in ("all_R", "all_T")}
+    for s, one in alone.items():
+        found = (cell(x, s, 40, "p_G") for x in (one, study))
+        pd.testing.assert_series_equal(*found, check_names=False, check_index=False)
+    widths = {
+        s: one._estimates["all", s, 40.0]["high"] - one._estimates["all", s, 40.0]["low"] for s, one in alone.items()
+    }
+    place = list(dict.fromkeys(study.table["quantity"])).index("p_G")
+    apart = [float(t - r) for r, t in zip(widths["all_R"][:, place], widths["all_T"][:, place], strict=True)]
+    assert paired["width_difference"] == pytest.approx(statistics.mean(apart), abs=1e-14)
+    assert paired["width_difference"] == pytest.approx(
+        cell(alone["all_T"], "all_T", 40, "p_G")["ci_width"] - cell(alone["all_R"], "all_R", 40, "p_G")["ci_width"]
     )
+    assert paired["width_difference_se"] == pytest.approx(statistics.stdev(apart) / math.sqrt(len(apart)), abs=1e-14)
 
 
 def test_abstentions_everywhere_narrow_what_the_paper_leaves_wide():
@@ -288,6 +301,95 @@ def test_labels_of_several_systems_are_studied_each_and_the_correction_narrows()
     assert (study.table["coverage_corrected"] <= study.table["coverage"]).all() and len(narrow)
     with pytest.raises(ValueError, match=r"150 rows of system 'a', found 50 \+ 200; at most 100 can be added"):
         allocation_study(frame, base=50, additional=(200,), **QUICK)
+
+
+def test_coverage_is_corrected_replicate_by_replicate():
+    """By hand from what is kept of every replicate; under this budget each has bought another number of rows."""
+    options = {"base": 40, "additional": (90.0,), "replicates": 30, "budget": "labels", "num_samples": 100}
+    study = allocation_study(QWEN, size=300, strategies=["R_then_T"], **options)
+    ((_, found),) = study._estimates.items()
+    assert len(set(found["rows"])) > 3
+    names = list(study.table["quantity"])
+    for q, truth in enumerate(study.table["truth"]):
+        inside = []
+        for b in range(30):
+            left = math.sqrt((300 - 40 - found["rows"][b]) / 300)
+            mean, low, high = (found[name][b, q] for name in ("mean", "low", "high"))
+            inside.append(left * (low - mean) <= truth - mean <= left * (high - mean))
+        assert cell(study, "R_then_T", 90, names[q])["coverage_corrected"] == np.mean(inside)
+    assert study.table["sampled"].unique() == pytest.approx((40 + found["rows"].mean()) / 300)
+
+
+def test_half_a_population_covers_itself_too_often_until_corrected():
+    study = allocation_study(QWEN, size=2000, base=1000, additional=(0,), strategies=["all_joint"], replicates=400)
+    for quantity in ("p_R", "p_A", "p_T", "p_G"):
+        found = cell(study, "all_joint", 0, quantity)
+        # half of the variance is left: 1.96 standard errors become 1.96 sqrt(2)
+        assert abs(found["coverage"] - 0.9944) < 4 * math.sqrt(0.9944 * 0.0056 / 400)
+        assert abs(found["coverage_corrected"] - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 400)
+
+
+def test_the_labels_of_mtrag_human_are_a_population_of_157_rows_a_system():
+    labels = rat.example_labels()
+    options = {"base": 40, "strategies": ["all_joint", "R_then_T"], "replicates": 200, "num_samples": 250}
+    study = allocation_study(labels, additional=(40,), **options)
+    assert set(study.table["system"]) == set(labels.systems) and len(labels.systems) == 3
+    assert study.table["sampled"].unique().tolist() == pytest.approx([80 / 157])
+    assert "%*" in str(study) and "More than 10% of the population is sampled" in str(study)
+    fit = rat.fit(labels).summary()["mean"]
+    for row in study.table.query("quantity in ['p_G', 'p_T', 'p_R']").to_dict("records"):
+        assert row["truth"] == pytest.approx(fit[row["system"], row["quantity"]], abs=1e-12)
+        assert row["coverage"] >= row["coverage_corrected"]
+        assert abs(row["coverage_corrected"] - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 200) and row["coverage"] > 0.96
+    with pytest.raises(ValueError, match=r"157 rows of system 'gpt-4o', found 40 \+ 118; at most 117 can be added"):
+        allocation_study(labels, additional=(118,), **options)
+
+
+def test_few_rows_of_a_large_population_need_no_correction(paper):
+    assert paper.table["sampled"].max() < 0.1 and "*" not in str(paper)
+
+
+def judged_by_hand(population, rng, draws):
+    """Means of the posterior of a complete judged table (joint errors, uniform priors), with plain arrays."""
+    table = dict(zip(map(tuple, population.rows.tolist()), population.counts[0].tolist(), strict=True))
+
+    def rows(**known):
+        return sum(n for row, n in table.items() if all(row["RATrt".index(v)] == code for v, code in known.items()))
+
+    def beta(yes, no):
+        return rng.beta(1 + yes, 1 + no, draws)
+
+    right = beta(rows(R=1), rows(R=0))
+    a = [beta(rows(R=r, A=1), rows(R=r, A=0)) for r in (0, 1)]
+    t = [beta(rows(R=r, T=1), rows(R=r, A=0, T=0)) for r in (0, 1)]
+    joint, verdicts = {}, {}
+    for r, abstains, correct in STATES:
+        share = (right if r else 1 - right) * (a[r] if abstains else 1 - a[r])
+        joint[r, abstains, correct] = share * (1.0 if abstains else t[r] if correct else 1 - t[r])
+        seen = [rows(R=r, A=abstains, T=correct, r=x, t=y) for x in (0, 1) for y in (0, 1)]
+        verdicts[r, abstains, correct] = rng.dirichlet(np.array(seen) + 1.0, draws).reshape(draws, 2, 2)
+
+    def rate(place, code):
+        """P(the judge says 1 | R or T = code); place 0 for R, 2 for T."""
+        some = [s for s in STATES if s[place] == code]
+        said = {s: verdicts[s][:, 1].sum(axis=1) if place == 0 else verdicts[s][:, :, 1].sum(axis=1) for s in some}
+        return sum(joint[s] * said[s] for s in some) / sum(joint[s] for s in some)
+
+    found = {f"{kind}_{v}": rate(p, c) for v, p in (("R", 0), ("T", 2)) for kind, c in (("tpr", 1), ("fpr", 0))}
+    found |= {"p_T": joint[0, 0, 1] + joint[1, 0, 1], "p_G": joint[0, 1, 0] + joint[1, 0, 1]}
+    return {name: (x.mean(), x.std() / math.sqrt(draws)) for name, x in found.items()}
+
+
+@pytest.mark.parametrize("thetas", [QWEN, LOPSIDED], ids=["qwen", "lopsided"])
+def test_the_truth_of_a_ratio_is_its_posterior_mean_as_for_every_quantity(thetas):
+    """It is taken at the posterior mean of the cells. By hand over draws: what differs is within Monte Carlo error."""
+    rates = {"tpr_R": 0.95, "fpr_R": 0.6, "tpr_T": 0.9, "fpr_T": 0.1}
+    population = read_population(thetas | rates, 150, "judge", "joint", None)
+    network = population.network
+    cells = population.posterior_mean_cells(0, concentrations(network, None))
+    truth = elements(network, network.policies, cells)
+    for name, (mean, error) in judged_by_hand(population, np.random.default_rng(4), 200_000).items():
+        assert error < 3e-4 and abs(truth[name] - mean) < 4 * error + 1e-4, name
 
 
 def test_graded_retrieval_has_rules_without_new_code():

@@ -11,6 +11,14 @@ import pandas as pd
 
 from rat_jax.naming import checked
 
+MUCH = 0.1
+"""Share of a population from which on a sample tells noticeably more of it than of rows yet to come."""
+
+CORRECTED = (
+    f"* More than {MUCH:.0%} of the population is sampled, so that errors against it are smaller than against rows yet "
+    "to come;\n  counted are intervals narrowed by sqrt(1 - share sampled), as if every sampled row had all its labels."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class AllocationStudy:
@@ -19,7 +27,8 @@ class AllocationStudy:
     table: one row per system, strategy, additional budget and quantity, float64 with full precision. `truth`: the
         estimate from the whole population; `mae`, `bias` of the posterior mean against it, `ci_width` and `coverage`
         of the 95 % interval, each with its Monte Carlo standard error (`_se`; missing for one replicate);
-        `coverage_corrected`: coverage of intervals narrowed by the finite-population factor sqrt(1 - share sampled);
+        `coverage_corrected`: coverage of intervals narrowed by the finite-population factor sqrt(1 - share sampled),
+        which takes every sampled row as fully seen: too narrow for what a strategy leaves out;
         `coverage_exact`: that of the exact posterior of the same tables, for chains only; `rows`, `labels`, `cost`:
         additional rows and labels bought and what they cost, on average; `sampled`: share of the population in base
         and additional rows; `replicates`.
@@ -88,6 +97,8 @@ class AllocationStudy:
             for quantity in shown:
                 own = [r for r in records if (r["system"], r["quantity"]) == (system, quantity)]
                 lines += ["", f"{system}: {quantity} = {own[0]['truth']:.4f}", *_printed(own)]
+        if (self.table["sampled"] > MUCH).any():
+            lines += ["", CORRECTED]
         return "\n".join([*lines, *self.notes])
 
 
@@ -108,6 +119,10 @@ def _printed(own: list[dict[Any, Any]]) -> list[str]:
         error = "" if np.isnan(row["mae_se"]) else f"{row['mae_se']:.4f}"
         lines.append(
             f"  {row['strategy']:<18}{row['additional']:>7,}{row['mae']:>9.4f}{error:>8}{row['bias']:>+9.4f}"
-            f"{row['ci_width']:>8.3f}{row['coverage']:>9.1%}{row['labels']:>9,.0f}"
+            f"{row['ci_width']:>8.3f}{_covered(row):>9}{row['labels']:>9,.0f}"
         )
     return lines
+
+
+def _covered(row: Mapping[Any, Any]) -> str:
+    return f"{row['coverage_corrected']:.1%}*" if row["sampled"] > MUCH else f"{row['coverage']:.1%}"

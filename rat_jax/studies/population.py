@@ -103,7 +103,8 @@ def _from_labels(labels: Labels, declaration: Mapping[str, Any], network: Networ
         raise _gap(_codes(labels.codes, labels.variables, network), labels, network)
     rows, group = np.unique(codes, axis=0, return_inverse=True)
     counts = np.zeros((len(labels.systems), len(rows)), np.int64)
-    system = frame["system"].map({s: i for i, s in enumerate(labels.systems)}).to_numpy()
+    place = {s: i for i, s in enumerate(labels.systems)}
+    system = np.array([place[s] for s in frame["system"]])
     np.add.at(counts, (system, group.reshape(-1)), frame["count"].to_numpy(np.int64))
     return _checked_size(Population(declaration, network, labels.systems, rows, counts))
 
