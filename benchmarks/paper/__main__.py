@@ -25,6 +25,7 @@ from benchmarks.paper import (
     judge,
     published,
     report,
+    rules,
 )
 from benchmarks.paper.claims import Section
 
@@ -53,11 +54,11 @@ def main(arguments: list[str] | None = None) -> None:
     sections = [
         configurations.section(paper, fits),
         behaviour.section(paper, fits),
-        allocation_claims.section(paper, studies),
         information.section(paper),
+        allocation_claims.section(paper, studies),
         judge.section(paper, of_judges),
         graded.section(paper, *of_grades),
-        allocation_claims.beyond(studies),
+        rules.section(studies),
     ]
     _attach(sections, figures.draw_all(fits, studies, options.out))
     settings = {"replicates": replicates, "fits of Table 2": fits.method, "chains": chains or "none (exact)"}
@@ -74,9 +75,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} replicates: under two minutes, most orders open")
     parser.add_argument("--replicates", type=_whole, help=f"samples per cell of the studies ({FULL})")
     parser.add_argument(
-        "--method", choices=("exact", "nuts"), default="exact",
+        "--method",
+        choices=("exact", "nuts"),
+        default="exact",
         help="nuts: fit the 27 configurations and the paper's cells by chains too (4 x (500 + 500)) and compare",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--paper-settings", action="store_true", help="the same with chains of 5 x (2,000 + 10,000); a day or more"
     )
@@ -103,7 +106,7 @@ def _shown(options: argparse.Namespace) -> list[str]:
 
 def _attach(sections: list[Section], drawn: dict[str, str]) -> None:
     """Figures to the sections they belong to."""
-    behaving, allocating, beyond = sections[1], sections[2], sections[-1]
+    behaving, allocating, beyond = sections[1], sections[3], sections[-1]
     for name, caption in drawn.items():
         where = {"systems.png": behaving, "rules.png": beyond}.get(name, allocating)
         where.figures.append((name, caption))

@@ -99,9 +99,14 @@ def run(paper: Published, replicates: int, chains: Mapping[str, Any] | None, kee
     for reading, words in READINGS.items():
         five = study(reading, f"five strategies, budget in {words}", budget=reading, strategies=FIVE)
         more = rat.allocation_study(
-            rows, **common, additional=BUDGETS, budget=reading, strategies=[*FIVE, *RULES], out=keep / reading,
+            rows,
+            **common,
+            additional=BUDGETS,
+            budget=reading,
+            strategies=[*FIVE, *RULES],
+            out=keep / reading,
             progress=progress(f"two rules more, budget in {words}"),
-        )  # fmt: skip
+        )
         readings.append(Reading(reading, five, more, base))
     drawn = None
     if chains is not None:

@@ -27,11 +27,24 @@ EXAMPLE = "HotpotQA/hybrid"
 def section(paper: Published, fits: Fits) -> Section:
     """Every checkable statement of sections 5.1 and 5.2."""
     makers: Sequence[Callable[[Published, Fits], Claim]] = (
-        best_retriever, fever_is_easy_to_retrieve, one_relevant_document, apertus_seldom_abstains, others_abstain_more,
-        fever_is_easy_to_answer, alike_in_success_not_in_adherence, order_of_adherence, tell_failure_from_success,
-        example_of_abstention, abstain_little_with_support, support_helps, support_helps_most_off_fever,
-        fever_without_support, equal_success_unequal_adherence, driven_by_abstention, retrieval_is_not_all,
-    )  # fmt: skip
+        best_retriever,
+        fever_is_easy_to_retrieve,
+        one_relevant_document,
+        apertus_seldom_abstains,
+        others_abstain_more,
+        fever_is_easy_to_answer,
+        alike_in_success_not_in_adherence,
+        order_of_adherence,
+        tell_failure_from_success,
+        example_of_abstention,
+        abstain_little_with_support,
+        support_helps,
+        support_helps_most_off_fever,
+        fever_without_support,
+        equal_success_unequal_adherence,
+        driven_by_abstention,
+        retrieval_is_not_all,
+    )
     text = [
         "Each statement is checked on the fitted posterior means. Words of degree were given a number beforehand: "
         f"'much more' is at least {MUCH:g} times, 'low' is under {LOW:g}, 'high' is over {HIGH:g}."
@@ -40,9 +53,14 @@ def section(paper: Published, fits: Fits) -> Section:
 
 
 def _claim(
-    number: str, claim: str, outcomes: Sequence[Outcome], ours: str, published: str = "stated in words",
-    difference: str | None = None, calculation: str = "",
-) -> Claim:  # fmt: skip
+    number: str,
+    claim: str,
+    outcomes: Sequence[Outcome],
+    ours: str,
+    published: str = "stated in words",
+    difference: str | None = None,
+    calculation: str = "",
+) -> Claim:
     where = f"Section {number[:3]}"
     told = tally(outcomes) if difference is None else difference
     return Claim(number, where, claim, published, ours, told, verdict_of(outcomes), calculation)
@@ -73,11 +91,16 @@ def one_relevant_document(paper: Published, fits: Fits) -> Claim:
     partial = paper.partial["FEVER"]
     told = ", ".join(f"{r} {n}" for r, n in partial.items())
     return Claim(
-        "5.1c", "Section 5.1, Table 8", "Every FEVER query has a single relevant document", "exactly one",
-        f"partial retrievals of 10,000: {told}", f"up to {partial.max()}", SLIP if partial.max() > 0 else HOLDS,
-        f"A query with one relevant document cannot be retrieved in part; Table 8 counts {told} such queries. Section 4 "
+        "5.1c",
+        "Section 5.1, Table 8",
+        "Every FEVER query has a single relevant document",
+        "exactly one",
+        f"partial retrievals of 10,000: {told}",
+        f"up to {partial.max()}",
+        SLIP if partial.max() > 0 else HOLDS,
+        f"A query with one relevant document cannot be found in part; Table 8 counts {told} such queries. Section 4 "
         "and Appendix C say 'most queries', which agrees with Table 8.",
-    )  # fmt: skip
+    )
 
 
 def apertus_seldom_abstains(paper: Published, fits: Fits) -> Claim:
@@ -183,8 +206,10 @@ def support_helps_most_off_fever(paper: Published, fits: Fits) -> Claim:
     gap = fits.mean["theta_T_plus"] - fits.mean["theta_T_minus"]
     ratio = {
         f"{d}/{r}/{g}": gap[f"{d}/{r}/{g}"] / gap[f"FEVER/{r}/{g}"]
-        for d in DATASETS[1:] for r in RETRIEVERS for g in GENERATORS
-    }  # fmt: skip
+        for d in DATASETS[1:]
+        for r in RETRIEVERS
+        for g in GENERATORS
+    }
     least = min(ratio, key=lambda k: ratio[k])
     claim = "Support matters much more on HotpotQA and NQ than on FEVER"
     return _claim(

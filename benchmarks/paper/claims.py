@@ -93,7 +93,12 @@ def agreement(number: str, where: str, claim: str, differences: pd.Series, toler
     outcomes = [bool(abs(d) <= tolerance) for d in differences]
     told = {"published": f"{len(differences)} numbers", "ours": tally(outcomes)} | more
     return Claim(
-        number, where, claim, told["published"], told["ours"],
-        f"largest {differences[worst]:+.4f} ({name}); tolerance {tolerance:g}", verdict_of(outcomes),
+        number,
+        where,
+        claim,
+        told["published"],
+        told["ours"],
+        f"largest {differences[worst]:+.4f} ({name}); tolerance {tolerance:g}",
+        verdict_of(outcomes),
         told.get("calculation", ""),
-    )  # fmt: skip
+    )

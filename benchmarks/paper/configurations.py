@@ -84,19 +84,30 @@ def section(paper: Published, fits: Fits) -> Section:
     table = (both - printed[list(MARGINALS)]).stack()
     claims = [
         agreement(
-            "T1", "Table 1", "The marginals follow from P(R) and the conditionals of Table 2",
-            table, PRINTED + 1e-9, calculation="P(A), P(T) and P(G) by the law of total probability over R and A.",
+            "T1",
+            "Table 1",
+            "The marginals follow from P(R) and the conditionals of Table 2",
+            table,
+            PRINTED + 1e-9,
+            calculation="P(A), P(T) and P(G) by the law of total probability over R and A.",
         ),
         _slip(paper, both),
         agreement(
-            "T2", "Table 2", f"{ROWS:,} rows laid out from the printed parameters, fitted: the parameters come back",
-            (fits.mean[list(THETAS)] - printed[list(THETAS)]).stack(), PRINTED,
+            "T2",
+            "Table 2",
+            f"{ROWS:,} rows laid out from the printed parameters, fitted: the parameters come back",
+            (fits.mean[list(THETAS)] - printed[list(THETAS)]).stack(),
+            PRINTED,
         ),
         agreement(
-            "5.2a", "Section 5.2", "Marginals implied by the fitted model match those found by counting",
-            (fits.mean[list(MARGINALS)] - fits.count[list(MARGINALS)]).stack(), PRINTED, published="not printed",
+            "5.2a",
+            "Section 5.2",
+            "Marginals implied by the fitted model match those found by counting",
+            (fits.mean[list(MARGINALS)] - fits.count[list(MARGINALS)]).stack(),
+            PRINTED,
+            published="not printed",
         ),
-    ]  # fmt: skip
+    ]
     text = [
         f"Each configuration was laid out as {ROWS:,} rows (six kinds of row, each as often as the five printed "
         f"parameters say) and fitted (method {fits.method}, uniform priors). Posterior means are shown. {fits.verdict}"
@@ -112,8 +123,13 @@ def _slip(paper: Published, both: pd.DataFrame) -> Claim:
     printed, ours = float(paper.configurations.at[name, "p_T"]), float(both.at[name, "p_T"])
     p = paper.thetas(name)
     return Claim(
-        "T1 slip", "Table 1", f"P(T) of {name}", f"{printed:.3f}", f"{ours:.3f}", f"{ours - printed:+.3f}",
+        "T1 slip",
+        "Table 1",
+        f"P(T) of {name}",
+        f"{printed:.3f}",
+        f"{ours:.3f}",
+        f"{ours - printed:+.3f}",
         SLIP if abs(ours - printed) > PRINTED + 1e-9 else HOLDS,
         f"(1 - {p['theta_R']}) x (1 - {p['theta_A_minus']}) x {p['theta_T_minus']} + {p['theta_R']} x "
         f"(1 - {p['theta_A_plus']}) x {p['theta_T_plus']} = {ours:.4f}; printed {printed:.3f}.",
-    )  # fmt: skip
+    )

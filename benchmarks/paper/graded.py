@@ -1,6 +1,6 @@
 """Tables 8 and 9 and Appendix C: retrieval in three grades, folded into two and fitted as it is.
 
-The printed counts and conditionals come in; a graded fit of the rows laid out from them is held against what is printed.
+The printed counts and conditionals come in; a graded fit of rows laid out from them is held against the print.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def rows_of(paper: Published, name: str) -> pd.DataFrame:
 
 
 def fit(paper: Published, chains: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Posterior means and standard deviations of the six conditionals, named as in Table 9, and the sampling verdict."""
+    """Posterior means and deviations of the six conditionals, named as in Table 9, and the sampling verdict."""
     rows = pd.concat([rows_of(paper, name) for name in paper.graded.index])
     found = rat.fit(rows, model="graded", method="nuts", on_failure="keep", **chains)
     summary = found.summary()
@@ -67,14 +67,24 @@ def section(paper: Published, mean: pd.DataFrame, sd: pd.DataFrame, verdict: str
     binary = pd.DataFrame({name: folded(paper, name) for name in paper.graded.index}).T
     claims = [
         _counts(paper),
-        agreement("T9 fold", "Tables 8, 9", "With fail and partial taken together, Table 9 becomes Table 2 for HotpotQA",
-                  (binary - paper.configurations.loc[binary.index, list(binary)]).stack(), PRINTED + 1e-9,
-                  calculation="Grades weighted by their share of queries (A) or of answered queries (T)."),
-        agreement("T9", "Table 9", f"{ROWS:,} rows laid out from Tables 8 and 9, fitted with graded R: Table 9 comes back",
-                  (mean - paper.graded).stack(), FITTED),
+        agreement(
+            "T9 fold",
+            "Tables 8, 9",
+            "With fail and partial taken together, Table 9 becomes Table 2 for HotpotQA",
+            (binary - paper.configurations.loc[binary.index, list(binary)]).stack(),
+            PRINTED + 1e-9,
+            calculation="Grades weighted by their share of queries (A) or of answered queries (T).",
+        ),
+        agreement(
+            "T9",
+            "Table 9",
+            f"{ROWS:,} rows laid out from Tables 8 and 9, fitted with graded R: Table 9 comes back",
+            (mean - paper.graded).stack(),
+            FITTED,
+        ),
         _monotone("C b", "A", "Abstention falls with every grade of retrieval", mean, sd),
         _monotone("C c", "T", "Answers are correct more often with every grade of retrieval", mean, sd),
-    ]  # fmt: skip
+    ]
     by_chains = ("T9", "C b", "C c")
     claims = [replace(c, fixed=c.number not in by_chains) for c in claims]
     tables = [("Table 9: posterior means of the graded fit.", mean)]
@@ -94,9 +104,15 @@ def _counts(paper: Published) -> Claim:
     ]
     ours = f"NQ {n['NQ'].max()}, FEVER {n['FEVER'].max()}, HotpotQA {n['HotpotQA'].max() / ROWS:.2%}"
     claim = "No partial retrieval on NQ, at most 453 on FEVER (hybrid) and 56.47 % on HotpotQA"
-    return Claim("C a", "Appendix C, Table 8", claim, "0, 453, 56.47 %", ours,
-                 "counts and Table 1's P(R) fit in 10,000" if all(room) else "counts and P(R) exceed 10,000",
-                 verdict_of([*outcomes, *room]))  # fmt: skip
+    return Claim(
+        "C a",
+        "Appendix C, Table 8",
+        claim,
+        "0, 453, 56.47 %",
+        ours,
+        "counts and Table 1's P(R) fit in 10,000" if all(room) else "counts and P(R) exceed 10,000",
+        verdict_of([*outcomes, *room]),
+    )
 
 
 def _monotone(number: str, variable: str, claim: str, mean: pd.DataFrame, sd: pd.DataFrame) -> Claim:
@@ -107,5 +123,12 @@ def _monotone(number: str, variable: str, claim: str, mean: pd.DataFrame, sd: pd
         gap, error = sign * (mean[b] - mean[a]), np.hypot(sd[a], sd[b])
         outcomes += [below(x, e) for x, e in zip(gap, error, strict=True)]
         gaps += gap.abs().tolist()
-    return Claim(number, "Appendix C, Table 9", claim, "monotone", f"smallest step {min(gaps):.3f}", tally(outcomes),
-                 verdict_of(outcomes))  # fmt: skip
+    return Claim(
+        number,
+        "Appendix C, Table 9",
+        claim,
+        "monotone",
+        f"smallest step {min(gaps):.3f}",
+        tally(outcomes),
+        verdict_of(outcomes),
+    )

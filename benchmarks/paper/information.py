@@ -72,9 +72,17 @@ def section(paper: Published) -> Section:
     ours = pd.DataFrame({g: rat.information_gain(paper.thetas(f"{SETTING}/{g}")) for g in STUDIED})
     everywhere = pd.DataFrame({name: rat.information_gain(paper.thetas(name)) for name in paper.configurations.index})
     claims = [
-        _joint_cells(paper), *_cells_that_settle(), _gains(paper, ours), _closed(paper, everywhere), *_shares(paper, ours),
-        _reverse(everywhere), *_steps(paper), *_entropies(), _balanced(paper), _contributes(paper),
-    ]  # fmt: skip
+        _joint_cells(paper),
+        *_cells_that_settle(),
+        _gains(paper, ours),
+        _closed(paper, everywhere),
+        *_shares(paper, ours),
+        _reverse(everywhere),
+        *_steps(paper),
+        *_entropies(),
+        _balanced(paper),
+        _contributes(paper),
+    ]
     shown = pd.concat([paper.gains, ours.loc[paper.gains.index]], axis=1, keys=["printed", "ours"])
     shown.columns = [f"{g} {whose}" for whose, g in shown.columns]
     table = open_cells().astype(str).rename(columns={"open_to": "open to"})
@@ -120,13 +128,17 @@ def _gains(paper: Published, ours: pd.DataFrame) -> Claim:
             allowed = max(allowed, high[s] - ours.at[s, g], ours.at[s, g] - low[s])
     order = [list(ours[g].sort_values().index) == list(paper.gains[g].sort_values().index) for g in STUDIED]
     return Claim(
-        "T3b", "Tables 3(b), 11", "The information gains are those of Table 2's parameters",
-        f"{len(outcomes)} numbers", f"{sum(outcomes)} of {len(outcomes)} within what rounding allows; the ranking is "
-        + ("the same" if all(order) else "another"), f"largest {worst:.4f}; rounding explains {allowed:.4f}",
+        "T3b",
+        "Tables 3(b), 11",
+        "The information gains are those of Table 2's parameters",
+        f"{len(outcomes)} numbers",
+        f"{sum(outcomes)} of {len(outcomes)} within what rounding allows; the ranking is "
+        + ("the same" if all(order) else "another"),
+        f"largest {worst:.4f}; rounding explains {allowed:.4f}",
         verdict_of([*outcomes, *order]),
         "Rounding: the gains over all 32 corners of the five parameters, each moved by half a unit of its last digit. "
         "The rest comes from entropies listed among the slips and from steps that were rounded on the way.",
-    )  # fmt: skip
+    )
 
 
 def _rounding_range(thetas: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
@@ -152,9 +164,16 @@ def _shares(paper: Published, ours: pd.DataFrame) -> list[Claim]:
     ours_told = ", ".join(f"{found['all_R', g]:.1%}" for g in STUDIED)
     return [
         agreement("5.3c", "Section 5.3", f"{claim}, to one point", gaps, SHARE, published=printed, ours=told),
-        Claim("5.3d", "Section 5.3", "R alone tells more than half for both systems", "65.6 %, 58.0 %", ours_told, "",
-              verdict_of(majority)),
-    ]  # fmt: skip
+        Claim(
+            "5.3d",
+            "Section 5.3",
+            "R alone tells more than half for both systems",
+            "65.6 %, 58.0 %",
+            ours_told,
+            "",
+            verdict_of(majority),
+        ),
+    ]
 
 
 def _reverse(everywhere: pd.DataFrame) -> Claim:
@@ -189,12 +208,17 @@ def _entropies() -> list[Claim]:
         is_possible = low - ROUNDING <= printed <= high + ROUNDING
         claims.append(
             Claim(
-                f"F h({p:g})", "Appendix F", f"The entropy of a yes with probability {p:g}", f"{printed:.3f}",
-                f"{own:.3f}", f"{own - printed:+.3f}", HOLDS if is_possible else SLIP,
-                f"-{p:g} log2 {p:g} - {1 - p:.3g} log2 {1 - p:.3g} = {own:.4f}; what rounds to {p:g} gives {low:.4f} to "
-                f"{high:.4f}; printed {printed:.3f}.",
+                f"F h({p:g})",
+                "Appendix F",
+                f"The entropy of a yes with probability {p:g}",
+                f"{printed:.3f}",
+                f"{own:.3f}",
+                f"{own - printed:+.3f}",
+                HOLDS if is_possible else SLIP,
+                f"-{p:g} log2 {p:g} - {1 - p:.3g} log2 {1 - p:.3g} = {own:.4f}; what rounds to {p:g} gives {low:.4f} "
+                f"to {high:.4f}; printed {printed:.3f}.",
             )
-        )  # fmt: skip
+        )
     return claims
 
 
@@ -202,8 +226,16 @@ def _balanced(paper: Published) -> Claim:
     share = steps(paper.thetas(f"{SETTING}/Qwen3.5"))["P(G=1 | A=0)"]
     claim = "Among Qwen3.5's answers, right and wrong behaviour are balanced (between 40 and 60 %)"
     verdict = verdict_of([0.4 < share < 0.6])
-    return Claim("F b", "Appendix F", claim, "balanced", f"{share:.1%} of its answers are as they should be", "", verdict,
-                 "The appendix gives 0.216 itself, two sentences earlier.")  # fmt: skip
+    return Claim(
+        "F b",
+        "Appendix F",
+        claim,
+        "balanced",
+        f"{share:.1%} of its answers are as they should be",
+        "",
+        verdict,
+        "The appendix gives 0.216 itself, two sentences earlier.",
+    )
 
 
 def _contributes(paper: Published) -> Claim:
@@ -211,6 +243,13 @@ def _contributes(paper: Published) -> Claim:
     still_open = {g: p["theta_R"] * (1 - p["theta_A_plus"]) for g, p in shares.items()}
     claim = "Rows labelled with R alone always land in a cell that settles G"
     told = ", ".join(f"{x:.1%} ({g})" for g, x in still_open.items())
-    return Claim("F c", "Appendix F", claim, "exclusively", f"G stays open in {told} of such rows", "",
-                 verdict_of([x < 0.01 for x in still_open.values()]),
-                 "P(R=1, A=0) of Table 10: the cell that Table 3(a) itself leaves open.")  # fmt: skip
+    return Claim(
+        "F c",
+        "Appendix F",
+        claim,
+        "exclusively",
+        f"G stays open in {told} of such rows",
+        "",
+        verdict_of([x < 0.01 for x in still_open.values()]),
+        "P(R=1, A=0) of Table 10: the cell that Table 3(a) itself leaves open.",
+    )

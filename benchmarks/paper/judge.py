@@ -45,8 +45,8 @@ def kept() -> JudgeStudy:
     tables = {name: pd.DataFrame(d["table"]).set_index(KEYS) for name, d in (("main", joint), ("others", readings))}
     paired = tables["others"].rename(index={"joint": "joint, same replicates"}, level="reading")
     words = (
-        f"benchmarks/table5.py, {joint['replicates']} replicates of the reading 'joint' and {readings['replicates']} of "
-        f"the others (kept summary; jax {joint['jax']}, numpyro {joint['numpyro']}, numpy {joint['numpy']})"
+        f"benchmarks/table5.py, {joint['replicates']} replicates of 'joint' and {readings['replicates']} of the "
+        f"others (kept summary; jax {joint['jax']}, numpyro {joint['numpyro']}, numpy {joint['numpy']})"
     )
     return JudgeStudy(pd.concat([tables["main"], paired]), words)
 
@@ -63,15 +63,21 @@ def recomputed(replicates: int, out: Path, say: Callable[[str], None]) -> JudgeS
 def section(paper: Published, study: JudgeStudy) -> Section:
     """Tables 4 and 5 and what the text says of them."""
     random = [
-        _widths(study), _errors(study), _fixed(study), _marginal(study), _same_error(study), _whose(study),
-        _substitute(study), _why(study),
-    ]  # fmt: skip
+        _widths(study),
+        _errors(study),
+        _fixed(study),
+        _marginal(study),
+        _same_error(study),
+        _whose(study),
+        _substitute(study),
+        _why(study),
+    ]
     shown = study.table[["replicates", "width", "width_se", "mae", "mae_se", "paper_width", "paper_mae"]]
     text = [
-        f"Table 5: {study.source}. Three readings of the same rows: 'joint' learns the judge's errors from the 200 base "
-        "rows (this gives the printed table), 'fixed' takes Table 4's rates as known (what the text says), 'A alone' "
-        "drops the verdicts. MAE is against the truth that rows were simulated from; the printed MAE counts as "
-        "different beyond two standard errors of a difference between two such studies."
+        f"Table 5: {study.source}. Three readings of the same rows: 'joint' learns the judge's errors from the 200 "
+        "base rows (this gives the printed table), 'fixed' takes Table 4's rates as known (what the text says), "
+        "'A alone' drops the verdicts. MAE is against the truth that rows were simulated from; the printed MAE "
+        "counts as different beyond two standard errors of a difference between two such studies."
     ]
     caption = (
         "Width of the 95 % interval and MAE, each with its Monte Carlo standard error, printed values beside them."
@@ -89,18 +95,43 @@ def _table4(paper: Published) -> list[Claim]:
     low, high = (f(r["fpr"].tolist() + t["fpr"].tolist()) for f in (min, max))
     say = "TPR x P + FPR x (1 - P)"
     return [
-        agreement("T4a", "Table 4(a)", "P(R_J) follows from the judge's rates and P(R)", verdicts["R_J"], RATES + 1e-9,
-                  calculation=f"{say} with the printed P(R)."),
-        agreement("T4b", "Table 4(b)", "P(T_J) follows from the judge's rates and Table 1's P(T)", verdicts["T_J"],
-                  RATES + 1e-9, calculation=f"{say} with Table 1's P(T)."),
-        Claim("T4 slip", "Table 4(b)", "The column P(T)", _row(printed), _row(truth), _row(truth - printed, "+.3f"),
-              SLIP if ((truth - printed).abs() > RATES).any() else HOLDS,
-              f"P(T_J) of Qwen3.5 from the printed P(T): {_seen(paper.task_judge, 'p_T')['Qwen3.5']:.3f}; from Table 1's: "
-              f"{_seen(t, 'p_T')['Qwen3.5']:.3f}; printed {t.at['Qwen3.5', 'p_TJ']}. The column repeats P(R) of hybrid."),
-        Claim("5.4a", "Section 5.4", "Both judges say yes more often than they should", "overestimates",
-              f"P(R_J) > P(R) and P(T_J) > P(T) in {sum(over)} of {len(over)}; FPR {low} to {high}", tally(over),
-              verdict_of(over)),
-    ]  # fmt: skip
+        agreement(
+            "T4a",
+            "Table 4(a)",
+            "P(R_J) follows from the judge's rates and P(R)",
+            verdicts["R_J"],
+            RATES + 1e-9,
+            calculation=f"{say} with the printed P(R).",
+        ),
+        agreement(
+            "T4b",
+            "Table 4(b)",
+            "P(T_J) follows from the judge's rates and Table 1's P(T)",
+            verdicts["T_J"],
+            RATES + 1e-9,
+            calculation=f"{say} with Table 1's P(T).",
+        ),
+        Claim(
+            "T4 slip",
+            "Table 4(b)",
+            "The column P(T)",
+            _row(printed),
+            _row(truth),
+            _row(truth - printed, "+.3f"),
+            SLIP if ((truth - printed).abs() > RATES).any() else HOLDS,
+            f"P(T_J) of Qwen3.5 from this P(T): {_seen(paper.task_judge, 'p_T')['Qwen3.5']:.3f}; from Table 1's: "
+            f"{_seen(t, 'p_T')['Qwen3.5']:.3f}; printed {t.at['Qwen3.5', 'p_TJ']}. The column repeats P(R) of hybrid.",
+        ),
+        Claim(
+            "5.4a",
+            "Section 5.4",
+            "Both judges say yes more often than they should",
+            "overestimates",
+            f"P(R_J) > P(R) and P(T_J) > P(T) in {sum(over)} of {len(over)}; FPR {low} to {high}",
+            tally(over),
+            verdict_of(over),
+        ),
+    ]
 
 
 def _seen(judge: pd.DataFrame, truth: str) -> pd.Series:
@@ -126,18 +157,31 @@ def _errors(study: JudgeStudy) -> Claim:
     told = ", ".join(f"{x:.4f}" for x in own["mae"])
     printed = ", ".join(f"{x:.4f}" for x in own["paper_mae"])
     worst = z.abs().idxmax()
-    return Claim("T5 MAE", "Table 5", "The mean absolute errors come back, within Monte Carlo error", printed, told,
-                 f"largest {z[worst]:+.1f} se ({worst})", verdict_of(z.abs() <= 2))  # fmt: skip
+    return Claim(
+        "T5 MAE",
+        "Table 5",
+        "The mean absolute errors come back, within Monte Carlo error",
+        printed,
+        told,
+        f"largest {z[worst]:+.1f} se ({worst})",
+        verdict_of(z.abs() <= 2),
+    )
 
 
 def _fixed(study: JudgeStudy) -> Claim:
     own = {q: study.table.loc[("fixed", MOST, q)] for q in table5.QUANTITIES}
     joint = {q: study.table.loc[("joint", MOST, q)] for q in table5.QUANTITIES}
     outcomes = [abs(own[q]["width"] / joint[q]["paper_width"] - 1) <= WIDTHS for q in own]
-    return Claim("5.4b", "Section 5.4", "Table 5 takes the judge's error rates from Table 4 as known",
-                 "; ".join(f"{q} {joint[q]['paper_width']:.4f}" for q in own),
-                 "; ".join(f"{q} {own[q]['width']:.4f}" for q in own), f"widths at n_add = {MOST:,}",
-                 verdict_of(outcomes), "Learned from the base rows they give the printed widths, see above.")  # fmt: skip
+    return Claim(
+        "5.4b",
+        "Section 5.4",
+        "Table 5 takes the judge's error rates from Table 4 as known",
+        "; ".join(f"{q} {joint[q]['paper_width']:.4f}" for q in own),
+        "; ".join(f"{q} {own[q]['width']:.4f}" for q in own),
+        f"widths at n_add = {MOST:,}",
+        verdict_of(outcomes),
+        "Learned from the base rows they give the printed widths, see above.",
+    )
 
 
 def _marginal(study: JudgeStudy) -> Claim:
@@ -152,8 +196,16 @@ def _marginal(study: JudgeStudy) -> Claim:
         "Against the same rows without the verdicts: " + ", ".join(f"{q} {x:.0%}" for q, x in own.items()) + "."
     )
     claim = f"{MOST:,} rows that a judge has read barely help: intervals narrow by less than a fifth"
-    return Claim("5.4c", "Section 5.4, Table 5", claim, printed, ours, "", verdict_of([x < LITTLE for x in fall.values()]),
-                 calculation)  # fmt: skip
+    return Claim(
+        "5.4c",
+        "Section 5.4, Table 5",
+        claim,
+        printed,
+        ours,
+        "",
+        verdict_of([x < LITTLE for x in fall.values()]),
+        calculation,
+    )
 
 
 def _same_error(study: JudgeStudy) -> Claim:
@@ -163,9 +215,16 @@ def _same_error(study: JudgeStudy) -> Claim:
         change, se = last["mae"] - first["mae"], float(np.hypot(first["mae_se"], last["mae_se"]))
         outcomes.append(below(change, se) is None)
         told.append(f"{q} {first['mae']:.4f} to {last['mae']:.4f} ({change / se:+.1f} se)")
-    return Claim("5.4d", "Section 5.4, Table 5", "The error stays as it was (within two standard errors)",
-                 "p_G 0.0174 to 0.0170; p_T 0.0232 to 0.0230", "; ".join(told), tally(outcomes), verdict_of(outcomes),
-                 "Standard errors as if the replicates of both rows had different questions; they share them.")  # fmt: skip
+    return Claim(
+        "5.4d",
+        "Section 5.4, Table 5",
+        "The error stays as it was (within two standard errors)",
+        "p_G 0.0174 to 0.0170; p_T 0.0232 to 0.0230",
+        "; ".join(told),
+        tally(outcomes),
+        verdict_of(outcomes),
+        "Standard errors as if the replicates of both rows had different questions; they share them.",
+    )
 
 
 def _whose(study: JudgeStudy) -> Claim:
@@ -174,9 +233,16 @@ def _whose(study: JudgeStudy) -> Claim:
         start, both = (_width(study, "joint, same replicates", n, q) for n in (0, MOST))
         shares[q] = (start - _width(study, "A alone", MOST, q)) / (start - both)
     ours = "; ".join(f"{q}: {x:.0%} of the gain needs no judge" for q, x in shares.items())
-    return Claim("5.4e", "Section 5.4, Table 5", "The gain from the added rows is mostly the judge's", "implied", ours, "",
-                 verdict_of([x < 0.5 for x in shares.values()]),
-                 "The added rows also carry A. 'A alone' fits the same rows without verdicts.")  # fmt: skip
+    return Claim(
+        "5.4e",
+        "Section 5.4, Table 5",
+        "The gain from the added rows is mostly the judge's",
+        "implied",
+        ours,
+        "",
+        verdict_of([x < 0.5 for x in shares.values()]),
+        "The added rows also carry A. 'A alone' fits the same rows without verdicts.",
+    )
 
 
 def _substitute(study: JudgeStudy) -> Claim:
@@ -185,18 +251,33 @@ def _substitute(study: JudgeStudy) -> Claim:
         worth[q] = table5.BASE * ((_width(study, "joint", 0, q) / _width(study, "joint", MOST, q)) ** 2 - 1)
     ours = "; ".join(f"{q}: worth {x:.0f} rows" for q, x in worth.items())
     claim = f"{MOST:,} judged rows do not replace a modest number ({MODEST}) of rows labelled by people"
-    return Claim("5.4f", "Section 5.4", claim, "stated in words", ours, "", verdict_of([x < MODEST for x in worth.values()]),
-                 f"Widths go with 1 / sqrt(rows): {table5.BASE} x ((width at 0 / width at {MOST:,})^2 - 1).")  # fmt: skip
+    return Claim(
+        "5.4f",
+        "Section 5.4",
+        claim,
+        "stated in words",
+        ours,
+        "",
+        verdict_of([x < MODEST for x in worth.values()]),
+        f"Widths go with 1 / sqrt(rows): {table5.BASE} x ((width at 0 / width at {MOST:,})^2 - 1).",
+    )
 
 
 def _why(study: JudgeStudy) -> Claim:
     fall = {q: 1 - _width(study, "fixed", MOST, q) / _width(study, "fixed", 0, q) for q in table5.QUANTITIES}
     ours = "the same rates, once known: narrower by " + ", ".join(f"{x:.0%} ({q})" for q, x in fall.items())
     claim = "It is the judge's false positives that leave its verdicts without value"
-    return Claim("5.4g", "Section 5.4", claim, "given as the reason", ours, "",
-                 verdict_of([x < LITTLE for x in fall.values()]),
-                 "With the same false positive rates taken as known, the same verdicts help much. What limits them is that "
-                 f"the rates must be learned from {table5.BASE} rows.")  # fmt: skip
+    return Claim(
+        "5.4g",
+        "Section 5.4",
+        claim,
+        "given as the reason",
+        ours,
+        "",
+        verdict_of([x < LITTLE for x in fall.values()]),
+        "With the same false positive rates taken as known, the same verdicts help much. What limits them is that "
+        f"the rates must be learned from {table5.BASE} rows.",
+    )
 
 
 def _width(study: JudgeStudy, reading: str, n: int, quantity: str) -> float:

@@ -35,8 +35,13 @@ def facts(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     versions = {"python": platform.python_version(), "jax": jax.__version__, "numpyro": numpyro.__version__}
     versions |= {"numpy": np.__version__, "rat_jax": rat.__version__}
     machine = f"{os.cpu_count()} cores, {jax.devices()[0].platform}"
-    return {"date": date.today().isoformat(), "command": command, "versions": versions, "machine": machine,
-            "settings": dict(settings)}  # fmt: skip
+    return {
+        "date": date.today().isoformat(),
+        "command": command,
+        "versions": versions,
+        "machine": machine,
+        "settings": dict(settings),
+    }
 
 
 def write(out: Path, about: Mapping[str, Any], sections: Sequence[Section], studies: Studies) -> None:
@@ -45,12 +50,15 @@ def write(out: Path, about: Mapping[str, Any], sections: Sequence[Section], stud
     document = {
         **about,
         "claims": [asdict(c) for s in sections for c in s.claims],
-        "tables": {caption: json.loads(t.reset_index().to_json(orient="records", double_precision=10))
-                   for s in sections for caption, t in s.tables},
+        "tables": {
+            caption: json.loads(t.reset_index().to_json(orient="records", double_precision=10))
+            for s in sections
+            for caption, t in s.tables
+        },
         "allocation": {r.name: r.study.to_dict() for r in studies.readings},
         "chains": None if studies.chains is None else studies.chains.to_dict(),
         "seconds": dict(studies.seconds),
-    }  # fmt: skip
+    }
     (out / "report.json").write_text(json.dumps(document, indent=1, allow_nan=False, default=float), encoding="utf-8")
 
 
@@ -58,9 +66,17 @@ def markdown(about: Mapping[str, Any], sections: Sequence[Section], studies: Stu
     """The whole report."""
     claims = [c for s in sections for c in s.claims]
     parts = [
-        "# The paper, reproduced", _opening(about), "## Which findings stand", _counted(claims), _words(),
-        _table(claims), "## What does not stand, or only in part", _fallen(claims), "## Slips in the published numbers", _slips(claims),
-    ]  # fmt: skip
+        "# The paper, reproduced",
+        _opening(about),
+        "## Which findings stand",
+        _counted(claims),
+        _words(),
+        _table(claims),
+        "## What does not stand, or only in part",
+        _fallen(claims),
+        "## Slips in the published numbers",
+        _slips(claims),
+    ]
     for section in sections:
         parts += [f"## {section.title}", *section.text, _details(section.claims)]
         for caption, table in section.tables:
@@ -75,9 +91,9 @@ def _opening(about: Mapping[str, Any]) -> str:
     settings = ", ".join(f"{name} {value}" for name, value in about["settings"].items())
     return (
         '"The RAT: A Unified Bayesian Model for RAG Evaluation", recomputed from its printed parameters. The data are '
-        "not public, so rows are laid out or simulated from Tables 1, 2, 4, 8 and 9. What this can check is whether the "
-        "paper's numbers and sentences follow from its own parameters and model, not whether the parameters are right "
-        f"for the systems.\n\n{about['date']}; {versions}; {about['machine']}.\n\n"
+        "not public, so rows are laid out or simulated from Tables 1, 2, 4, 8 and 9. What this can check is whether "
+        "the paper's numbers and sentences follow from its own parameters and model, not whether the parameters are "
+        f"right for the systems.\n\n{about['date']}; {versions}; {about['machine']}.\n\n"
         f"```bash\n{about['command']}\n```\n\nSettings: {settings}."
     )
 
@@ -116,8 +132,9 @@ def _fallen(claims: Sequence[Claim]) -> str:
 def _slips(claims: Sequence[Claim]) -> str:
     lines = [
         f"- {c.where}: {c.claim}. Printed {c.published}; recomputed {c.ours}. {c.calculation}"
-        for c in claims if c.verdict == SLIP
-    ]  # fmt: skip
+        for c in claims
+        if c.verdict == SLIP
+    ]
     return "\n".join([*lines, f"- {READ_ONLY}"])
 
 
