@@ -295,23 +295,26 @@ def test_every_study_claim_fails_in_some_other_world(monkeypatch):
 
 
 def test_chains_that_disagree_are_found_out(tmp_path):
-    studies = allocation.run(PAPER, 4, None, tmp_path, lambda stage: None)
+    studies = allocation.run(PAPER, 4, tmp_path, lambda stage: None)
     five = studies.readings[0].five
     off = dataclasses.replace(five, table=five.table.assign(mae=five.table["mae"] + 2 * five.table["mae_se"]))
-    for chains, verdict in ((five, HOLDS), (off, FAILS)):
-        assert allocation_claims.engines_agree(dataclasses.replace(studies, chains=chains)).verdict == verdict
+    same = dataclasses.replace(five, table=five.table.assign(coverage_exact=0.95))  # chains bring that column
+    for chains, verdict in ((same, HOLDS), (off, FAILS)):
+        assert (
+            allocation_claims.engines_agree(dataclasses.replace(studies, chains=chains, beside=five)).verdict == verdict
+        )
 
 
 # -- going on after a stop ------------------------------------------------------------------------------------
 def test_a_stopped_run_goes_on_to_the_same_numbers_and_is_not_timed(tmp_path):
-    whole = allocation.run(PAPER, 4, None, tmp_path, lambda stage: None)
-    again = allocation.run(PAPER, 4, None, tmp_path, lambda stage: None)
+    whole = allocation.run(PAPER, 4, tmp_path, lambda stage: None)
+    again = allocation.run(PAPER, 4, tmp_path, lambda stage: None)
     assert again.seconds == whole.seconds and set(whole.seconds) == {"base", "rows", "labels"}
     for path in sorted((tmp_path / "rows").glob("*.npz"))[::2]:
         path.unlink()
     kept = json.loads((tmp_path / "seconds.json").read_text("utf-8"))
     (tmp_path / "seconds.json").write_text(json.dumps(kept | {"rows, 4 replicates": None}), encoding="utf-8")
-    gone_on = allocation.run(PAPER, 4, None, tmp_path, lambda stage: None)
+    gone_on = allocation.run(PAPER, 4, tmp_path, lambda stage: None)
     for one, other in zip(whole.readings, gone_on.readings, strict=True):
         pd.testing.assert_frame_equal(one.study.table, other.study.table, check_exact=True)
     assert set(gone_on.seconds) == {"base", "labels"}

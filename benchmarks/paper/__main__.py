@@ -46,13 +46,15 @@ def main(arguments: list[str] | None = None) -> None:
 
     paper = published.read()
     _say("27 configurations, graded retrieval")
-    fits = configurations.fit_all(paper, nuts or {"method": "exact"})
+    fits = configurations.fit_all(paper, {"method": "exact"})
+    drawn = None if nuts is None else configurations.fit_all(paper, nuts)
     of_grades = graded.fit(paper, PAPER_CHAINS if options.paper_settings else GRADED_CHAINS)
-    studies = allocation.run(paper, replicates, nuts, keep, _progress)
+    number = options.chain_replicates or replicates
+    studies = allocation.run(paper, replicates, keep, _progress, chains=nuts, chain_replicates=number)
     of_judges = judge.recomputed(replicates, keep / "table5.jsonl", _say) if options.table5 else judge.kept()
     _say("report")
     sections = [
-        configurations.section(paper, fits),
+        configurations.section(paper, fits, drawn),
         behaviour.section(paper, fits),
         information.section(paper),
         allocation_claims.section(paper, studies),
@@ -61,7 +63,8 @@ def main(arguments: list[str] | None = None) -> None:
         rules.section(studies),
     ]
     _attach(sections, figures.draw_all(fits, studies, options.out))
-    settings = {"replicates": replicates, "fits of Table 2": fits.method, "chains": chains or "none (exact)"}
+    settings: dict[str, Any] = {"replicates": replicates}
+    settings |= {"chains": chains or "none"} | ({"replicates by chains": number} if chains else {})
     command = " ".join(["python -m benchmarks.paper", *_shown(options)])
     report.write(options.out, report.facts(command, settings), sections, studies)
     _say(f"written to {options.out}")
@@ -83,6 +86,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--paper-settings", action="store_true", help="the same with chains of 5 x (2,000 + 10,000); a day or more"
     )
+    parser.add_argument("--chain-replicates", type=_whole, help="samples per cell by chains, if fewer")
     parser.add_argument(
         "--table5", action="store_true", help="run the judge study again (hours) instead of the kept one"
     )
@@ -100,6 +104,7 @@ def _shown(options: argparse.Namespace) -> list[str]:
     """The options that the numbers depend on, as they were given."""
     words = ["--quick"] * options.quick + ["--paper-settings"] * options.paper_settings + ["--table5"] * options.table5
     words += [f"--replicates {options.replicates}"] if options.replicates else []
+    words += [f"--chain-replicates {options.chain_replicates}"] if options.chain_replicates else []
     words += ["--method nuts"] if options.method == "nuts" else []
     return [*words, f"--out {options.out.name}"]
 

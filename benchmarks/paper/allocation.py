@@ -70,10 +70,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Studies:
-    """Everything that was run. seconds: by stage, of runs that did it in one go; fits: how many each stage has."""
+    """Everything that was run.
+
+    chains: the paper's cells (budget in rows) by chains; beside: the exact study of the same replicates.
+    seconds: by stage, of stages that were run in one go; fits: how many each stage has.
+    """
 
     readings: tuple[Reading, ...]
     chains: AllocationStudy | None = None
+    beside: AllocationStudy | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     fits: Mapping[str, int] = field(default_factory=dict)
 
@@ -83,35 +88,41 @@ def population(paper: Published) -> pd.DataFrame:
     return pd.concat([laid_out(cells(paper.thetas(f"HotpotQA/hybrid/{g}")), g) for g in STUDIED])
 
 
-def run(paper: Published, replicates: int, chains: Mapping[str, Any] | None, keep: Path, progress: Progress) -> Studies:
-    """All studies, going on from the finished pieces in `keep`; chains: NUTS settings for the paper's own cells too."""
+def run(
+    paper: Published,
+    replicates: int,
+    keep: Path,
+    progress: Progress,
+    *,
+    chains: Mapping[str, Any] | None = None,
+    chain_replicates: int | None = None,
+) -> Studies:
+    """All studies, going on from the finished pieces in `keep`.
+
+    chains: NUTS settings, to fit the paper's own cells by chains too, with as many replicates unless told otherwise.
+    """
     rows = population(paper)
     clock = _Clock(keep / "seconds.json")
-    common: dict[str, Any] = {"base": BASE, "replicates": replicates, "method": "exact"}
+    common: dict[str, Any] = {"base": BASE, "additional": BUDGETS, "strategies": FIVE, "method": "exact"}
 
-    def study(stage: str, name: str, **options: Any) -> AllocationStudy:
-        number = len(options.get("strategies", FIVE)) * len(options.get("additional", BUDGETS)) * 2 * replicates
-        options = common | {"additional": BUDGETS, "out": keep / stage, "progress": progress(name)} | options
-        return clock.timed(f"{stage}, {replicates} replicates", number, lambda: rat.allocation_study(rows, **options))
+    def study(stage: str, name: str, number: int = replicates, **options: Any) -> AllocationStudy:
+        told = common | {"replicates": number, "out": keep / stage, "progress": progress(name)} | options
+        fits = len(told["strategies"]) * len(told["additional"]) * len(STUDIED) * number
+        return clock.timed(stage, f"{stage}, {number} replicates", fits, lambda: rat.allocation_study(rows, **told))
 
     base = study("base", "base rows alone", additional=(0,), strategies=["all_joint"])
     readings = []
     for reading, words in READINGS.items():
-        five = study(reading, f"five strategies, budget in {words}", budget=reading, strategies=FIVE)
-        more = rat.allocation_study(
-            rows,
-            **common,
-            additional=BUDGETS,
-            budget=reading,
-            strategies=[*FIVE, *RULES],
-            out=keep / reading,
-            progress=progress(f"two rules more, budget in {words}"),
-        )
-        readings.append(Reading(reading, five, more, base))
-    drawn = None
-    if chains is not None:
-        drawn = study("chains", "the same by chains", strategies=FIVE, **dict(chains))
-    return Studies(tuple(readings), drawn, clock.seconds, clock.fits)
+        five = study(reading, f"five strategies, budget in {words}", budget=reading)
+        told = {"out": keep / reading, "progress": progress(f"two rules more, budget in {words}")}
+        more = common | told | {"strategies": [*FIVE, *RULES], "budget": reading, "replicates": replicates}
+        readings.append(Reading(reading, five, rat.allocation_study(rows, **more), base))
+    if chains is None:
+        return Studies(tuple(readings), None, None, clock.seconds, clock.fits)
+    number = chain_replicates or replicates
+    drawn = study("chains", "the paper's cells by chains", number, **dict(chains))
+    beside = study("exact beside chains", "the same, exact", number)
+    return Studies(tuple(readings), drawn, beside, clock.seconds, clock.fits)
 
 
 class _Clock:
@@ -122,8 +133,8 @@ class _Clock:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.kept: dict[str, float | None] = json.loads(path.read_text("utf-8")) if path.exists() else {}
 
-    def timed(self, stage: str, fits: int, action: Callable[[], AllocationStudy]) -> AllocationStudy:
-        name = stage.split(",")[0]
+    def timed(self, name: str, stage: str, fits: int, action: Callable[[], AllocationStudy]) -> AllocationStudy:
+        """Run a stage; it counts as timed only if no earlier run had begun it."""
         is_fresh = stage not in self.kept
         self._keep(stage, self.kept.get(stage))  # from now on a kill leaves it known as begun, and not timed
         start = time.perf_counter()

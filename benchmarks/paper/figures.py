@@ -32,8 +32,6 @@ def draw_all(fits: Fits, studies: Studies, out: Path) -> dict[str, str]:
             drawn[f"figure{number}_{r.name}.png"] = (rat.plot_allocation(r.five, measure=measure), caption)
     by_label = next(r for r in studies.readings if r.name == "labels")
     drawn["rules.png"] = (rat.plot_allocation(by_label.study), "Beyond the paper: the two rules, per label.")
-    if studies.chains is not None:
-        drawn["figure2_chains.png"] = (rat.plot_allocation(studies.chains), "Figure 2 by chains, the budget in rows.")
     for name, (figure, _) in drawn.items():
         figure.savefig(out / name, dpi=DPI, metadata={"Software": None})
     return {name: caption for name, (_, caption) in drawn.items()}
