@@ -335,7 +335,8 @@ def test_the_labels_of_mtrag_human_are_a_population_of_157_rows_a_system():
     study = allocation_study(labels, additional=(40,), **options)
     assert set(study.table["system"]) == set(labels.systems) and len(labels.systems) == 3
     assert study.table["sampled"].unique().tolist() == pytest.approx([80 / 157])
-    assert "%*" in str(study) and "More than 10% of the population is sampled" in str(study)
+    assert "%*" in str(study) and "* More than 10% of the population is sampled" in str(study)
+    assert max(map(len, str(study).splitlines())) < 80
     fit = rat.fit(labels).summary()["mean"]
     for row in study.table.query("quantity in ['p_G', 'p_T', 'p_R']").to_dict("records"):
         assert row["truth"] == pytest.approx(fit[row["system"], row["quantity"]], abs=1e-12)
@@ -428,12 +429,21 @@ def test_the_result_is_plain_json_and_readable():
     [
         ({"strategies": ["all_r"]}, "did you mean 'all_R'"),
         ({"strategies": {"x": {"RT": 0.5}}}, "must add up to 1, found 0.5"),
-        ({"strategies": {"x": {"RQ": 1.0}}}, "unknown label in 'RQ'"),
+        ({"strategies": {"x": {"RQ": 1.0}}}, "unknown label in strategies 'RQ'; did you mean 'R'"),
         ({"strategies": {"x": {"judge": 1.0}}}, "model 'rat' has no judge"),
         ({"strategies": []}, "expected at least one"),
         ({"additional": (20.5,)}, "expected whole numbers of rows >= 0, found 20.5"),
         ({"additional": (20, 20)}, "each once"),
+        ({"strategies": {"all_R": {"RT": 1.0}}}, "expected a name of its own .* found 'all_R'"),
+        ({"strategies": {" ": {"RT": 1.0}}}, "expected a name of its own"),
+        ({"additional": ()}, "each once, found none"),
         ({"additional": (20_000,)}, r"within the population of 10,000 rows .* at most 9,900"),
+        ({"additional": (1e99,)}, r"found 100 \+ 1e\+99; at most"),
+        ({"base": 20_000}, "base: system 'all' has a population of 10,000 rows, found a base of 20,000"),
+        ({"judge_structure": "fixed"}, "judge_structure: only model 'judge' has it"),
+        ({"judge_rates": {"tpr_R": 0.9}}, "judge_rates: only model 'judge' has it"),
+        ({"model": "graded"}, "theta_A, theta_T; found|unknown parameter of model 'graded'"),
+        ({"costs": {"A": 1}}, "costs: A is free"),
         ({"base": 0}, "base: expected a whole number >= 1, found 0"),
         ({"replicates": 0}, "replicates: expected a whole number >= 1"),
         ({"budget": "money"}, "unknown budget 'money'"),
@@ -478,6 +488,19 @@ def test_T_of_an_abstention_may_be_left_empty():
     options = {"base": 10, "additional": (20,), "strategies": ["all_joint", "R_then_T"], **QUICK}
     one, other = (allocation_study(frame, **options).table for frame in (whole, empty))
     pd.testing.assert_frame_equal(one, other, check_exact=True)
+
+
+def test_yes_and_no_are_no_graded_retrieval():
+    with pytest.raises(ValueError, match="'graded' needs R in levels such as fail, partial, success, found yes and no"):
+        allocation_study(rat.example_labels(), model="graded", **QUICK)
+    with pytest.raises(ValueError, match=r"expected 3 .*numbers .* for theta_R, found 0.5"):
+        allocation_study({"theta_R": 0.5, "theta_A": [0.1] * 3, "theta_T": [0.1] * 3}, model="graded", **QUICK)
+
+
+def test_pieces_are_kept_in_a_folder_only(tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(ValueError, match="out: expected a folder to keep finished pieces in, .*taken is a file"):
+        allocation_study(QWEN, out=tmp_path / "taken", additional=(20,), **QUICK)
 
 
 def test_wrong_parameters_are_named():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +16,36 @@ from rat_jax.cli.work import check_targets
 if TYPE_CHECKING:
     from rat_jax.studies.allocation_result import AllocationStudy
 
-OPTION_OF = {"strategies": "--strategy", "costs": "--cost", "population": "the label table or --theta"} | {
-    name: f"--{name}" for name in ("additional", "base", "replicates", "budget", "size", "seed", "abstention")
+_ALIKE = (
+    "additional",
+    "base",
+    "replicates",
+    "budget",
+    "size",
+    "seed",
+    "abstention",
+    "out",
+    "policy",
+    "judge_structure",
+)
+OPTION_OF = {
+    "strategies": "--strategy",
+    "costs": "--cost",
+    "population": "the label table or --theta",
+    "parameters": "--theta",
+    "judge_rates": "--judge-rate",
+    **{name: f"--{name.replace('_', '-')}" for name in _ALIKE},
 }
 """The option behind an argument of `allocation_study`, for errors that begin with the argument's name."""
 
 
-def check_options(options: StudyOptions, labels: Path | None) -> None:
+def check_options(options: StudyOptions, labels: Path | None, *reading: Sequence[str] | None) -> None:
     """Find what is misspelt or contradicts, or a file that cannot be written, before any work is done."""
     options.arguments()
     if labels is None:
         options.population()
+        if any(reading):
+            raise ValueError("--column and --levels are for a label table, found none")
     elif options.theta or options.configuration or options.size is not None:
         raise ValueError(f"--theta, --configuration and --size stand instead of a label table, found {labels} as well")
     check_targets([labels] if labels else [], options.files(), options.plot)

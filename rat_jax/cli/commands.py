@@ -99,7 +99,7 @@ def study(
     labels: OptionalLabelFile = None, column: Columns = None, levels: Levels = None, *, options: StudyOptions
 ) -> int:
     """Where should the next labels go: resample a table with every label, or rows made from known parameters."""
-    allocation.check_options(options, labels)
+    allocation.check_options(options, labels, column, levels)
     population = options.population() if labels is None else work.read(labels, column, levels, options.model)
     return allocation.study_and_tell(population, options)
 

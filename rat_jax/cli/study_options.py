@@ -155,4 +155,4 @@ def _number(name: str, part: str, text: str) -> float:
     try:
         return float(part)
     except ValueError:
-        raise ValueError(f"{name}: expected numbers, found {part!r} in {text}") from None
+        raise ValueError(f"{name}: expected numbers, found {part!r} in {text!r}") from None

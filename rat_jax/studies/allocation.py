@@ -228,6 +228,8 @@ def _facts(work: Resampling, costs: Mapping[str, float]) -> dict[str, Any]:
 def _checked_costs(costs: Mapping[str, float] | None, variables: Mapping[str, int]) -> dict[str, float]:
     found = {v: 1.0 if v in ("R", "T") else 0.0 for v in variables if v not in FREE}
     for name, value in (costs or {}).items():
+        if name in FREE:
+            raise ValueError(f"costs: {name} is free, as it is found by matching strings, found a cost of {value!r}")
         checked(name, found, "label in costs")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
             raise ValueError(f"costs: expected a number >= 0 for {name}, found {value!r}")
@@ -243,7 +245,9 @@ def _checked_budgets(additional: Any, unit: str) -> list[float]:
             kind = "whole numbers of rows" if unit == "rows" else "numbers"
             raise ValueError(f"additional: expected {kind} >= 0, found {value!r}")
     if not values or len(set(values)) < len(values):
-        raise ValueError(f"additional: expected budgets, each once, found {values!r}")
+        raise ValueError(
+            f"additional: expected budgets, each once, found {', '.join(f'{v:g}' for v in values) or 'none'}"
+        )
     return [int(v) if v == int(v) else float(v) for v in values]
 
 

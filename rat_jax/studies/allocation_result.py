@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from rat_jax.naming import checked
 MUCH = 0.1
 """Share of a population from which on a sample tells noticeably more of it than of rows yet to come."""
 
+WIDTH = 79  # characters of a printed line
+
 CORRECTED = (
     f"* More than {MUCH:.0%} of the population is sampled, so that errors against it are smaller than against rows yet "
-    "to come;\n  counted are intervals narrowed by sqrt(1 - share sampled), as if every sampled row had all its labels."
+    "to come: counted are intervals narrowed by sqrt(1 - share sampled), as if every sampled row had all its labels."
 )
 
 
@@ -88,17 +91,20 @@ class AllocationStudy:
         unit = "additional rows" if self.budget == "rows" else "spent on additional labels"
         number = int(self.table["replicates"].iloc[0])
         lines = [
-            f"{self.base:,} fully labelled rows and a budget ({unit}); {number:,} samples per cell, "
-            f"method {self.method}.",
-            "MAE is against the estimate from the whole population; +- one Monte Carlo standard error.",
+            fill(
+                f"{self.base:,} fully labelled row{'s' * (self.base != 1)} and a budget ({unit}); {number:,} "
+                f"sample{'s' * (number != 1)} per cell, method {self.method}. MAE is against the estimate from the "
+                "whole population; +- one Monte Carlo standard error.",
+                WIDTH,
+            )
         ]
         records = self.table.to_dict("records")
         for system in dict.fromkeys(self.table["system"]):
             for quantity in shown:
                 own = [r for r in records if (r["system"], r["quantity"]) == (system, quantity)]
                 lines += ["", f"{system}: {quantity} = {own[0]['truth']:.4f}", *_printed(own)]
-        if (self.table["sampled"] > MUCH).any():
-            lines += ["", CORRECTED]
+        if self.table["sampled"].to_numpy(float).max() > MUCH:
+            lines += ["", fill(CORRECTED, WIDTH)]
         return "\n".join([*lines, *self.notes])
 
 

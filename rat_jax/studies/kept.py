@@ -35,6 +35,8 @@ class Kept:
 
     def __post_init__(self) -> None:
         if self.folder is not None:
+            if self.folder.exists() and not self.folder.is_dir():
+                raise ValueError(f"out: expected a folder to keep finished pieces in, {self.folder} is a file")
             self.folder.mkdir(parents=True, exist_ok=True)
 
     def load(self, name: str) -> dict[str, np.ndarray] | None:

@@ -16,6 +16,7 @@ import numpy as np
 from rat_jax.inference.fit import read_for
 from rat_jax.inference.settings import system_seed
 from rat_jax.labels import Labels
+from rat_jax.model.graded import LEVELS
 from rat_jax.model.likelihood import joint_with_states
 from rat_jax.model.models import declare, network_of
 from rat_jax.model.network import Network
@@ -88,11 +89,16 @@ def read_population(
 
     Raises ValueError for missing labels (with their rows), unknown, missing or impossible parameters.
     """
-    options = {"judge_structure": judge_structure, "judge_rates": judge_rates} if model == "judge" else {}
+    options = {"judge_structure": judge_structure, "judge_rates": judge_rates}
     if isinstance(source, Mapping):
         return _from_parameters(source, size, model, options)
     labels = source if isinstance(source, Labels) else read_for(model, source)
     declaration = declare(model, variables=labels.variables, observed=labels.observed, levels=labels.levels, **options)
+    if model == "graded" and "R" not in labels.levels:
+        raise ValueError(
+            f"population: model 'graded' needs R in levels such as {', '.join(LEVELS)}, found yes and no; use model "
+            "'rat', or read the labels with levels="
+        )
     return _from_labels(labels, declaration, network_of(declaration))
 
 
@@ -142,9 +148,8 @@ def _from_parameters(values: Mapping[str, Any], size: int, model: str, options: 
         raise ValueError(f"size: expected a whole number of rows >= 1, found {size!r}")
     readings = ("R_J", "T_J") if model == "judge" else ()
     variables = ("R", "A", "T", *readings)
-    levels = {"R": tuple(map(str, range(len(values["theta_R"]))))} if model == "graded" and "theta_R" in values else {}
-    if len(levels.get("R", ())) == 3:
-        levels = {"R": ("fail", "partial", "success")}
+    number = np.size(values["theta_R"]) if model == "graded" and "theta_R" in values else len(LEVELS)
+    levels = {"R": tuple(map(str, range(number)))} if number not in (1, len(LEVELS)) else {}
     declaration = declare(model, variables=variables, observed=variables, levels=levels, **options)
     network = network_of(declaration)
     source = network

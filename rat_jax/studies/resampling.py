@@ -44,10 +44,16 @@ class Resampling:
         most = max(budgets) if self.budget == "rows" else 0
         for s, name in enumerate(self.population.systems):
             size = self.population.size(s)
+            if self.base > size:
+                raise ValueError(
+                    f"base: system {name!r} has a population of {size:,} rows, found a base of {self.base:,}; leave "
+                    "some of them for the budgets"
+                )
             if self.base + most > size:
                 raise ValueError(
                     f"additional: expected base + additional rows within the population of {size:,} rows of system "
-                    f"{name!r}, found {self.base:,} + {most:,}; at most {max(size - self.base, 0):,} can be added"
+                    f"{name!r}, found {self.base:,} + {most:,.10g}; at most {size - self.base:,} can be added to this "
+                    "base: choose smaller budgets or a smaller base"
                 )
 
     def run(self, s: int, plan: Plan, spent: float, those: range) -> dict[str, np.ndarray]:
@@ -59,12 +65,12 @@ class Resampling:
             self.population.network,
             Problem(self.population.network, table, self.concentration, self.policies, group_size=1),
         )
-        method, engine = choose(self.method, network, table)
+        method, engine = choose(self.method, network, table, self.concentration)
         draws = (draw_exact if method == "exact" else engine)(problem, seed, self.settings, None)
         found = self._figures(draws.cells) | bought
         if draws.stats:
             found |= _health(self.elements(draws.cells), draws.stats)
-            if choose("auto", network, table)[0] == "exact":
+            if choose("auto", network, table, self.concentration)[0] == "exact":
                 figures = self._figures(draw_exact(problem, seed, self.settings, None).cells)
                 found |= {f"exact_{k}": figures[k] for k in ("low", "high")}
         return found

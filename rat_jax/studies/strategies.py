@@ -91,6 +91,8 @@ def _read_strategy(name: Any, shares: Any, network: Network) -> Strategy:
         if name in RULES:
             return RULES[name]
         shares = PAPER[name]
+    elif name in PAPER or name in RULES or not str(name).strip():
+        raise ValueError(f"strategies: expected a name of its own for shares {shares!r}, found {str(name)!r}")
     if not isinstance(shares, Mapping) or not shares:
         raise ValueError(f'strategies: expected shares such as {{"RT": 0.5, "R": 0.5}} for {name!r}, found {shares!r}')
     kinds = tuple((_labels(key, network), _share(name, value)) for key, value in shares.items())
@@ -115,7 +117,7 @@ def _labels(key: Any, network: Network) -> tuple[str, ...]:
             if len(network.levels) == len(network.pipeline):
                 raise ValueError(f"strategies: model {network.name!r} has no judge, found {key!r}")
         elif part in network.levels or not set(part) <= set(network.levels):
-            names.add(checked(part, network.levels, f"label in {key!r}"))
+            names.add(checked(part, network.levels, "label in strategies"))
         else:
             names |= set(part)
     return tuple(v for v in network.levels if v in names)
