@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import rat_jax as rat
+from benchmarks import table5
 from benchmarks.paper import (
     __main__,
     allocation,
@@ -303,6 +304,20 @@ def test_chains_that_disagree_are_found_out(tmp_path):
         assert (
             allocation_claims.engines_agree(dataclasses.replace(studies, chains=chains, beside=five)).verdict == verdict
         )
+
+
+def unjudged(reading, table, rates, settings):
+    """Stands in for the judge's fits: fast, and different for each reading."""
+    chains = {"num_warmup": 20, "num_samples": 10, "num_chains": 2}
+    return rat.fit(table, method="nuts", seed=len(reading), on_failure="keep", **chains)
+
+
+def test_the_judge_study_run_again_gives_the_same_claims_as_random_ones(tmp_path, monkeypatch, as_printed):
+    monkeypatch.setattr(table5, "fit_reading", unjudged)
+    study = judge.recomputed(3, tmp_path / "table5.jsonl", lambda words: None)
+    claims = {c.number: c for c in judge.section(PAPER, study).claims}
+    assert set(claims) <= set(as_printed)
+    assert {n for n, c in claims.items() if not c.fixed} == {n for n in claims if n[:3] in ("T5 ", "5.4")} - {"5.4a"}
 
 
 # -- going on after a stop ------------------------------------------------------------------------------------

@@ -148,4 +148,6 @@ class _Clock:
 
     def _keep(self, stage: str, seconds: float | None) -> None:
         self.kept[stage] = seconds
-        self.path.write_text(json.dumps(self.kept), encoding="utf-8")
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(json.dumps(self.kept), encoding="utf-8")
+        partial.replace(self.path)

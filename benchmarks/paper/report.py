@@ -24,6 +24,7 @@ from benchmarks.paper.allocation import Studies
 from benchmarks.paper.claims import FAILS, HOLDS, MEANINGS, PARTLY, SLIP, Claim, Section
 
 HEAD = ("no.", "claim", "where", "published", "ours", "difference", "verdict")
+BRIEF = ("5.2h", "5.1h", "5.3c", "F a", "5.3e", "5.3n", "F e", "E b", "E d", "5.4c", "5.4e", "5.4b")
 READ_ONLY = (
     "Read, not computed: the abstention label of FEVER is spelt NOT_ENOUGH_INFO in Appendix A.3 and NOT ENOUGH INFO in "
     "the prompt of Appendix B.1.1. Matching is by exact string (A.3), so one of the two is not what was matched."
@@ -70,6 +71,7 @@ def markdown(about: Mapping[str, Any], sections: Sequence[Section], studies: Stu
         _opening(about),
         "## Which findings stand",
         _counted(claims),
+        _brief(claims),
         _words(),
         _table(claims),
         "## What does not stand, or only in part",
@@ -101,6 +103,12 @@ def _opening(about: Mapping[str, Any]) -> str:
 def _counted(claims: Sequence[Claim]) -> str:
     found = {word: sum(c.verdict == word for c in claims) for word in MEANINGS}
     return f"{len(claims)} claims: " + ", ".join(f"{n} *{word}*" for word, n in found.items() if n) + "."
+
+
+def _brief(claims: Sequence[Claim]) -> str:
+    found = {c.number: c for c in claims}
+    lines = [f"- {c.claim}: **{c.verdict}**. {c.ours}." for c in (found[number] for number in BRIEF)]
+    return "The main ones:\n\n" + "\n".join(lines)
 
 
 def _words() -> str:
