@@ -163,6 +163,11 @@ def expected_counts(network: Network, log_cells: np.ndarray, evidence: Evidence)
 
     log_cells: [..., M]; evidence.counts: [..., P]. Missing labels count by their probability.
     """
+    if not network.measurements:  # the same without an array of all patterns and states
+        states = np.exp(log_cells @ network.state_cells.T)
+        chance = np.maximum(states @ evidence.allowed.T, np.finfo(float).tiny)
+        by_state = states * ((evidence.counts / chance) @ evidence.allowed)
+        return by_state @ network.state_cells.astype(float)
     log_joint = (log_cells @ network.state_cells.T)[..., None, :]
     for rows, masks, seen, table in _measured(network, log_cells, evidence):
         log_joint = log_joint + np.asarray(seen, float) @ _log_seen(table, masks)[..., rows]
