@@ -42,12 +42,20 @@ def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engin
         raise ValueError(f"method 'exact' knows the model 'rat' only, found {network.name!r}; use method='nuts'")
     if method == "auto":
         method = "exact" if network == RAT and is_applicable(pattern_counts(table)) else "nuts"
-    return method, run_exact if method == "exact" else run_nuts
+    return method, {"exact": run_exact, "nuts": run_nuts, "numpyro": run_numpyro}[method]
 
 
 def run_nuts(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
-    """Batched NUTS with NumPyro's kernel; what no label and no prior tells apart is visited evenly."""
-    from rat_jax.inference import nuts  # here, because exact answers need neither JAX nor its import time
+    """NUTS by the lane engine; what no label and no prior tells apart is visited evenly."""
+    from rat_jax.inference import lanes  # here, because exact answers need neither JAX nor its import time
+
+    draws = lanes.sample(problem, seed=seed, settings=settings, progress=progress)
+    return replace(draws, cells=shuffle_mirrors(problem, draws.cells, seed))
+
+
+def run_numpyro(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
+    """Batched NUTS with NumPyro's kernel, otherwise as `run_nuts`."""
+    from rat_jax.inference import nuts  # here, as above
 
     draws = nuts.sample(problem, seed=seed, settings=settings, progress=progress)
     return replace(draws, cells=shuffle_mirrors(problem, draws.cells, seed))

@@ -21,11 +21,11 @@ from rat_jax.model.density import log_cells_from_logits, spread_logits
 from rat_jax.model.lane_density import Counts, LaneDensity, LanePlan, cells_of_lanes, plan_lanes
 from rat_jax.model.network import Network
 
-USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.8, 0.9  # the latter for judges, whose posteriors have narrow places
+USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.6, 0.8  # the latter for judges, whose posteriors have narrow places
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 MOST_SHAPED = 8  # dimensions in which the shape of a posterior is taken from its curvature at the start
 LEAST_CURVATURE = 1e-3  # of a direction against the steepest one; below, the curvature at a point says little
-CELLS_AT_ONCE = 2**18  # draws turned into cells together
+CELLS_AT_ONCE = (2**12, 2**18)  # draws turned into cells together: two compiled shapes
 
 
 def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progress | None = None) -> Draws:
@@ -119,7 +119,7 @@ def _cells(problem: Problem, found: Chains, num_systems: int, num_chains: int) -
     """Cells float64 [S, C, D, M] from the logits of all draws."""
     num_logits, num_lanes, num_samples = found.logits.shape
     flat, parts = found.logits.reshape(num_logits, -1), []
-    size = min(CELLS_AT_ONCE, flat.shape[1])
+    size = next((s for s in CELLS_AT_ONCE if s >= flat.shape[1]), CELLS_AT_ONCE[-1])
     for start in range(0, flat.shape[1], size):
         logits = flat[:, start : start + size]
         padded = np.pad(logits, ((0, 0), (0, size - logits.shape[1])))  # one compiled shape

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from rat_jax.inference.lanes.potentials import Coordinates, with_scale
+from rat_jax.inference.lanes.potentials import with_scale
 from rat_jax.inference.lanes.transition import DIVERGED, END, Drawn, Lanes, Potential, begin, leap, settle
 from rat_jax.inference.lanes.warmup import Adaptation, Schedule, adapt, begin_adaptation, schedule
 from rat_jax.inference.settings import MAX_TREE_DEPTH, Settings
@@ -119,17 +119,11 @@ def _run(
         lanes, drawn = _sample(potential, max_depth, data, step_size, lanes)
         kept.add(drawn)
         advance(kept.least - before)
-    logits = np.asarray(_as_logits(data[1], jnp.asarray(kept.positions)))
-    return Chains(logits, kept.stats | {"step_size": _spread(step_size, kept.shape)})
+    return Chains(kept.logits, kept.stats | {"step_size": _spread(step_size, kept.shape)})
 
 
 def _spread(step_size: Array, shape: tuple[int, int]) -> np.ndarray:
     return np.broadcast_to(np.asarray(step_size)[:, None], shape).copy()
-
-
-@jax.jit
-def _as_logits(at: Coordinates, positions: Array) -> Array:
-    return jax.vmap(at.logits, in_axes=-1, out_axes=-1)(positions)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -171,7 +165,7 @@ def _sample(
 
     def shown(drawn: Drawn) -> dict[str, Array]:
         choice = drawn.choice
-        return {"code": drawn.code, "z": choice.z, "energy": choice.energy, "accepted": drawn.acceptance}
+        return {"code": drawn.code, "logits": data[1].logits(choice.z), "energy": choice.energy, "accepted": drawn.acceptance}
 
     def step(i: Array, carry: tuple[Lanes, dict[str, Array]]) -> tuple[Lanes, dict[str, Array]]:
         lanes, buffer = carry
@@ -190,7 +184,7 @@ class _Collected:
     def __init__(self, shape: tuple[int, ...], num_samples: int, dtype: Any) -> None:
         dim, num_lanes = shape
         self.shape = (num_lanes, num_samples)
-        self.positions = np.empty((dim, num_lanes, num_samples), dtype)
+        self.logits = np.empty((dim, num_lanes, num_samples), dtype)
         self.stats = {name: np.empty(self.shape, dtype) for name in ("lp", "acceptance_rate")}
         self.stats |= {name: np.empty(self.shape, kind) for name, kind in (("n_steps", np.int32), ("diverging", bool))}
         self._seen = np.full(num_lanes, -1)  # the first thing a lane hands out is its start
@@ -222,9 +216,9 @@ class _Collected:
         self._seen += number
         use = (place >= 0) & (place < self.shape[1])
         at, steps, to = (step * num_lanes + lane)[use], steps[use], (lane * self.shape[1] + place)[use]
-        at_first = (step * self.positions.shape[0] * num_lanes + lane)[use]
-        for d, positions in enumerate(self.positions):
-            positions.reshape(-1)[to] = found["z"].reshape(-1)[at_first + d * num_lanes]
+        at_first = (step * self.logits.shape[0] * num_lanes + lane)[use]
+        for d, logits in enumerate(self.logits):
+            logits.reshape(-1)[to] = found["logits"].reshape(-1)[at_first + d * num_lanes]
         put = lambda name, values: self.stats[name].reshape(-1).__setitem__(to, values)  # noqa: E731
         put("lp", -found["energy"].reshape(-1)[at])
         put("n_steps", steps)
