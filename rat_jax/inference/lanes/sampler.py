@@ -165,7 +165,12 @@ def _sample(
 
     def shown(drawn: Drawn) -> dict[str, Array]:
         choice = drawn.choice
-        return {"code": drawn.code, "logits": data[1].logits(choice.z), "energy": choice.energy, "accepted": drawn.acceptance}
+        return {
+            "code": drawn.code,
+            "logits": data[1].logits(choice.z),
+            "energy": choice.energy,
+            "accepted": drawn.acceptance,
+        }
 
     def step(i: Array, carry: tuple[Lanes, dict[str, Array]]) -> tuple[Lanes, dict[str, Array]]:
         lanes, buffer = carry
