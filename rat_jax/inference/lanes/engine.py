@@ -97,12 +97,11 @@ def _work(
 def _curvature(density: LaneDensity, counts: Counts, centre: Array, scale: Array) -> Array:
     """Second derivatives of the energy at the centre, by differences of its gradient over half a scale: [D, D, L], in
     units of the scale."""
-    columns = []
-    for d in range(len(centre)):
-        step = jnp.zeros_like(centre).at[d].set(0.25 * scale[d])
-        ahead, behind = (density.energy(counts, centre + sign * step)[1] for sign in (1, -1))
-        columns.append((ahead - behind) * scale / 0.5)
-    return jnp.stack(columns)
+    dim, num_lanes = centre.shape
+    steps = 0.25 * jnp.concatenate([jnp.eye(dim), -jnp.eye(dim)])[:, :, None] * scale  # [2 D, D, L]
+    moved = jnp.moveaxis(centre + steps, 0, 1).reshape(dim, -1)
+    slopes = density.energy(jax.tree.map(lambda c: jnp.tile(c, 2 * dim), counts), moved)[1].reshape(dim, 2, dim, num_lanes)
+    return jnp.moveaxis((slopes[:, 0] - slopes[:, 1]) * scale[:, None] / 0.5, 1, 0)
 
 
 def _shape(curvature: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from rat_jax.inference.lanes.transition import DIVERGED, END, Drawn, Lanes, Pote
 from rat_jax.inference.lanes.warmup import Adaptation, Schedule, adapt, begin_adaptation, schedule
 from rat_jax.inference.settings import MAX_TREE_DEPTH, Settings
 
-SIZES = (8, 32, 128, 512)
+SIZES = (8, 32, 128, 256)
 """Lanes of a batch: the smallest that lets all processors work, multiples of a vector register."""
 
 STEPS = 256
@@ -104,15 +104,17 @@ def _run(
     data, z = jax.tree.map(jnp.asarray, work.data), jnp.asarray(work.position)
     keys = jnp.asarray(work.keys, jnp.uint32)
     plan = schedule(settings.num_warmup, target, z.dtype)
-    lanes, learned = _start(potential, max_depth, data, z, (keys[0], keys[1]))
+    lanes, learned = _begin(potential, max_depth, data, z, (keys[0], keys[1])), begin_adaptation(data[1].scale)
+    compiled = _compiled_meanwhile(potential, max_depth, data, learned.kept[2], lanes)
     before = 0
     while before < settings.num_warmup:
         lanes, learned, least = _warm(potential, max_depth, data, plan, lanes, learned)
         advance(min(int(least), settings.num_warmup) - before)
         before = min(int(least), settings.num_warmup)
+    compiled()
     z, scale, step_size = learned.kept
     data = with_scale(data, scale)
-    lanes = _restart(potential, max_depth, data, z, (keys[0], keys[1] ^ SECOND_KEY))
+    lanes = _begin(potential, max_depth, data, z, (keys[0], keys[1] ^ SECOND_KEY))
     kept = _Collected(z.shape, settings.num_samples, z.dtype)
     while not kept.full:
         before = kept.least
@@ -127,13 +129,29 @@ def _spread(step_size: Array, shape: tuple[int, int]) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _start(potential: Potential, max_depth: int, data: Any, z: Array, key: tuple[Array, Array]) -> Any:
-    return begin(potential, data, z, key, max_depth), begin_adaptation(data[1].scale)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _restart(potential: Potential, max_depth: int, data: Any, z: Array, key: tuple[Array, Array]) -> Lanes:
+def _begin(potential: Potential, max_depth: int, data: Any, z: Array, key: tuple[Array, Array]) -> Lanes:
     return begin(potential, data, z, key, max_depth)
+
+
+_SEEN: set[Any] = set()
+
+
+def _compiled_meanwhile(*arguments: Any) -> Callable[[], None]:
+    """Have `_sample` compiled in a thread while the warm-up is, if these shapes are new; call the result to wait for it."""
+    shapes = jax.tree.map(lambda x: (x.shape, x.dtype.name), arguments[2:])
+    known = (*arguments[:2], *jax.tree.leaves(shapes, is_leaf=lambda x: isinstance(x, tuple) and len(x) == 2))
+    if known in _SEEN:
+        return lambda: None
+    x64 = jax.config.jax_enable_x64
+
+    def compile_by_running() -> None:
+        with jax.enable_x64(x64):  # a setting of each thread
+            jax.block_until_ready(_sample(*arguments))
+
+    thread = threading.Thread(target=compile_by_running)
+    thread.start()
+    _SEEN.add(known)
+    return thread.join
 
 
 @partial(jax.jit, static_argnums=(0, 1))
