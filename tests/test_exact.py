@@ -6,6 +6,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -19,13 +20,16 @@ from rat_jax.inference.exact import (
     is_applicable,
     mixture,
     moments,
+    quadrature,
     required_bytes,
     row_moments,
+    size,
     split_rows,
 )
 from rat_jax.inference.exact.draws import draw_betas
 from rat_jax.inference.exact.marginals import BetaMixture, condense, theta_mixtures, theta_quantiles
 from rat_jax.inference.exact.splits import enumerate_terms, read_splits
+from rat_jax.inference.fit import fit
 
 UNIFORM = np.ones((5, 2))
 STATES = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 0)]
@@ -531,3 +535,164 @@ def check_moments(draws, mean, sd):
     kurtosis = ((draws - mean) ** 4).mean(axis=0) / sd**4
     wide = (((draws - mean) ** 2).mean(axis=0) / sd**2 - 1) / np.sqrt((kurtosis - 1) / len(draws))
     assert np.abs(off).max() < 4.5 and np.abs(wide).max() < 4.5
+
+
+# --- tables with many rows that carry A alone: large ones are solved without split tables
+
+
+def alone_table(seed, base, without_t, alone, thetas=(0.207, 0.463, 0.036, 0.456, 0.678)):
+    """Rows with every label, rows that show R and A, and rows that show A alone."""
+    rng = np.random.default_rng(seed)
+    n = base + without_t + alone
+    r = rng.random(n) < thetas[0]
+    a = rng.random(n) < np.where(r, thetas[2], thetas[1])
+    t = (rng.random(n) < np.where(r, thetas[4], thetas[3])) & ~a
+    codes = np.stack([r, a, t], axis=1) + 1
+    codes[base:, 2] = 0
+    codes[base + without_t :, 0] = 0
+    counts = np.zeros((3, 3, 3), int)
+    np.add.at(counts, tuple(codes.T), 1)
+    return counts
+
+
+def without_tables(monkeypatch):
+    """Treat every table as large, and fail where split tables are built all the same."""
+
+    def refuse(*_):
+        raise AssertionError("split tables were built")
+
+    monkeypatch.setattr(size, "TABLES_UP_TO", 0)
+    monkeypatch.setattr(engine, "build_block", refuse)
+
+
+QWEN = (0.207, 0.463, 0.036, 0.456, 0.678)
+UNEVEN = np.array([[0.7, 1.2], [2.0, 0.6], [0.5, 3.0], [4.0, 0.8], [0.6, 0.6]])
+LOPSIDED = (0.93, 0.08, 0.71, 0.9, 0.15)
+RARE = (0.04, 0.9, 0.5, 0.02, 0.97)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_without_tables_the_answer_equals_enumeration_of_all_completions(seed, monkeypatch):
+    rng = np.random.default_rng([3, seed])
+    prior = UNIFORM if seed % 2 else rng.uniform(1.5, 4.0, (5, 2)) * np.array([0.6, 1, 1, 1, 1])[:, None]
+    counts = alone_table(seed, 3, 3, int(rng.integers(2, 8)), rng.uniform(0.1, 0.9, 5))
+    log_marginal, theta_mean, theta_var, state_mean, state_cov = enumerate_posterior(counts, prior.tolist())
+    without_tables(monkeypatch)
+    post = exact_posterior(counts, prior)
+    assert post.log_marginal[0] == pytest.approx(log_marginal, abs=1e-9)
+    np.testing.assert_allclose(post.theta_mean[0], theta_mean, atol=1e-9)
+    np.testing.assert_allclose(post.theta_var[0], theta_var, atol=1e-9)
+    np.testing.assert_allclose(post.state_mean[0], state_mean, atol=1e-9)
+    np.testing.assert_allclose(post.state_cov[0], state_cov, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("base", "without_t", "alone", "thetas", "prior"),
+    [
+        (100, 300, 800, QWEN, UNIFORM),
+        (100, 300, 500, LOPSIDED, UNEVEN),
+        (100, 300, 500, RARE, UNIFORM),
+        (100, 100, 300, RARE, UNEVEN),
+        (30, 0, 600, QWEN, UNIFORM),
+        (0, 60, 300, LOPSIDED, UNIFORM),
+        (0, 60, 300, QWEN, UNEVEN),
+    ],
+)
+def test_without_tables_moments_quantiles_and_draws_are_those_of_the_tables(
+    base, without_t, alone, thetas, prior, monkeypatch
+):
+    counts, n = alone_table(30, base, without_t, alone, thetas), 20_000
+    by_tables, mixtures = exact_posterior(counts, prior), theta_mixtures(counts, prior)
+    levels = [0.001, 0.025, 0.5, 0.975]
+    table_quantiles = theta_quantiles(counts, prior, levels)[0]
+    without_tables(monkeypatch)
+    post = exact_posterior(counts, prior)
+    assert post.log_marginal[0] == pytest.approx(by_tables.log_marginal[0], abs=1e-9)
+    np.testing.assert_allclose(post.theta_mean, by_tables.theta_mean, rtol=1e-9)
+    np.testing.assert_allclose(post.theta_var, by_tables.theta_var, rtol=1e-7)
+    np.testing.assert_allclose(post.state_cov, by_tables.state_cov, atol=1e-9 * np.abs(by_tables.state_cov).max())
+    sd = np.sqrt(by_tables.theta_var[0])[:, None]
+    found = quadrature.quantiles_without_tables(size.plan_for_large(read_splits(counts), prior), np.array(levels))
+    assert np.all(np.abs(found - table_quantiles) < 2e-3 * sd)  # each is within 1e-3
+    draws = exact_draws(counts, prior, n, seeds=[31])[0]
+    check_moments(draws, by_tables.theta_mean[0], sd[:, 0])
+    for theta, exactly in zip(draws.T, mixtures, strict=True):
+        assert stats.kstest(theta, exactly.cdf).pvalue > 1e-4
+    correlation = by_tables.state_cov[0][2, 5] / np.sqrt(np.diag(by_tables.state_cov[0])[[2, 5]]).prod()
+    r, a0, a1 = draws[:, :3].T
+    assert np.corrcoef((1 - r) * a0, r * a1)[0, 1] == pytest.approx(correlation, abs=4.5 / np.sqrt(n))
+
+
+@pytest.mark.parametrize("thetas", [QWEN, LOPSIDED, RARE])
+@pytest.mark.parametrize(("base", "without_t", "lowest"), [(100, 500, 0.9), (20, 0, 0.6), (0, 4, 0.4)])
+def test_proposals_are_accepted_as_often_as_the_quadrature_says(base, without_t, lowest, thetas):
+    plan = direct.plan_without_tables(read_splits(alone_table(33, base, without_t, 10_000, thetas)), UNIFORM)
+    share = np.exp(quadrature.build_lattice(plan).log_kept)
+    rng, scratch, n = np.random.default_rng(1), split_rows.Scratch(), 20_000
+    kept = direct._propose(plan, n, rng, scratch).shape[1] / n
+    # a few gammas are refused before, the rarer the larger their shapes; the quadrature knows nothing of them
+    refused = direct._lost_gammas(plan.shape)
+    noise = 4.5 * np.sqrt(share * (1 - share) / n + 1 / n**2)
+    assert share - 2 * refused - noise < kept < share + noise
+    assert share > lowest and share > plan.rate - 0.02
+
+
+@pytest.mark.parametrize("alone", [10_000, 1_000_000])
+def test_a_million_rows_with_a_alone_take_no_tables(alone, monkeypatch):
+    counts = alone_table(40, 100, 500, alone)
+    monkeypatch.setattr(engine, "build_block", None)  # would fail if tables were built
+    assert is_applicable(counts) and required_bytes(counts) < LIMIT_BYTES
+    before = exact_posterior(counts, UNIFORM, num_draws=20_000, seeds=[2])
+    check_moments(before.draws[0], before.theta_mean[0], np.sqrt(before.theta_var[0]))
+    # the marginal likelihood is a chain of predictions, and so are the means
+    for pattern, allowed in {(0, 2, 0): [2, 5], (0, 1, 0): [0, 1, 3, 4], (2, 2, 1): [5], (1, 1, 0): [0, 1]}.items():
+        more = counts.copy()
+        more[pattern] += 1
+        after = exact_posterior(more, UNIFORM)
+        predicted = math.log(before.state_mean[0, allowed].sum())
+        assert after.log_marginal[0] - before.log_marginal[0] == pytest.approx(predicted, abs=2e-8)
+    # P(A=1) is known from all rows together, whatever R was
+    _, abstained, answered = counts[:, :, :].sum(axis=(0, 2))[[0, 2, 1]]
+    mean, var = before.linear([[0, 0, 1, 0, 0, 1]])
+    assert mean[0, 0] == pytest.approx(abstained / (abstained + answered), abs=0.05 * np.sqrt(var[0, 0]))
+    assert var[0, 0] == pytest.approx(mean[0, 0] * (1 - mean[0, 0]) / (abstained + answered), rel=0.01)
+    draws = exact_draws(counts, UNIFORM, 20_000, seeds=[3])[0]
+    check_moments(draws, before.theta_mean[0], np.sqrt(before.theta_var[0]))
+    levels = [0.025, 0.25, 0.975]
+    quantiles = theta_quantiles(counts, UNIFORM, levels)[0]
+    for theta, cut in zip(draws.T, quantiles, strict=True):
+        below = np.searchsorted(np.sort(theta), cut) / len(theta)
+        assert np.all(np.abs(below - levels) < 4.5 * np.sqrt(0.25 / len(theta)))
+
+
+@pytest.mark.parametrize(
+    ("change", "prior"),
+    [
+        ({(0, 1, 2): 10}, UNIFORM),  # T without R
+        ({(0, 0, 1): 2}, UNIFORM),  # T = 0 without A
+        ({(2, 0, 0): 200}, UNIFORM),  # R alone
+        ({}, np.array([[50.0, 50.0]] + [[1.0, 1.0]] * 4)),  # theta_R known beforehand
+    ],
+)
+def test_large_tables_of_another_form_are_refused_as_before(change, prior):
+    counts = alone_table(41, 100, 500, 100_000)
+    assert is_applicable(counts, UNIFORM)
+    for pattern, rows in change.items():
+        counts[pattern] += rows
+    assert not is_applicable(counts, prior)
+    for ask in (lambda: exact_posterior(counts, prior), lambda: exact_draws(counts, prior, 5, seeds=[1])):
+        with pytest.raises(ExactTooLarge, match=r'split tables; the limit is 512 MB.*method="nuts"'):
+            ask()
+
+
+def test_quantiles_are_refused_where_hardly_any_row_shows_r():
+    counts = alone_table(43, 0, 6, 100_000)
+    assert is_applicable(counts)
+    with pytest.raises(ExactTooLarge):
+        theta_quantiles(counts, UNIFORM, [0.5])
+    labels = pd.DataFrame(
+        [(*[np.nan if c == 0 else c - 1 for c in p], int(counts[p])) for p in PATTERNS if counts[p]],
+        columns=["R", "A", "T", "count"],
+    )
+    summary = fit(labels, method="exact", seed=1).summary()
+    assert np.all(np.isfinite(summary[["mean", "sd", "q2.5", "q97.5"]]))

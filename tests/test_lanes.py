@@ -297,7 +297,7 @@ def test_a_normal_distribution_of_known_covariance(dim):
     precision = np.linalg.inv(covariance).astype(np.float32)
     found = chains(Correlated(), precision, dim, Settings(600, 500))
     sd = np.sqrt(np.diag(covariance))
-    x = np.moveaxis(found.logits, 0, 0).astype(float) / sd[:, None, None]  # [D, chain, draw] in standard deviations
+    x = np.moveaxis(found.draws, -1, 0).astype(float) / sd[:, None, None]  # [D, chain, draw] in standard deviations
     checks = convergence(x)
     assert checks.r_hat.max() < 1.02 and not found.stats["diverging"].any()
     assert np.abs(x.mean(axis=(1, 2)) / checks.mcse_mean).max() < 4.5
@@ -328,7 +328,7 @@ class Funnel:
 
 def test_a_funnel_is_not_passed_over_in_silence():
     found = chains(Funnel(), (), 10, Settings(500, 500), target=0.8)
-    checks = convergence(found.logits[0].astype(float))
+    checks = convergence(found.draws[..., 0].astype(float))
     assert found.stats["diverging"].mean() > 0.001 or checks.r_hat > 1.01 or checks.ess_tail < 100 * 32
 
 
@@ -343,7 +343,7 @@ class Banana:
 
 def test_a_banana_is_sampled_right_or_flagged():
     found = chains(Banana(), (), 2, Settings(800, 800), target=0.8)
-    x = found.logits.astype(float)
+    x = np.moveaxis(found.draws, -1, 0).astype(float)
     checks = convergence(x[0])
     flagged = found.stats["diverging"].mean() > 0.001 or checks.r_hat > 1.01
     right = abs(x[0].mean()) < 4.5 * checks.mcse_mean and abs(x[0].std() - 1) < 4.5 * checks.mcse_sd
@@ -364,7 +364,7 @@ def test_a_gradient_that_breaks_off_is_a_divergence_and_no_nan():
         return Work(unit(2, len(lanes)), np.zeros((2, len(lanes)), np.float32), keys[:, lanes])
 
     found = sample_lanes(Edge(), work, 8, Settings(100, 200), 0.8, lambda *_: None)
-    assert found.stats["diverging"].any() and np.isfinite(found.logits).all() and (found.logits <= 1).all()
+    assert found.stats["diverging"].any() and np.isfinite(found.draws).all() and (found.draws <= 1).all()
     assert all(np.isfinite(x).all() for x in found.stats.values())
 
 
@@ -388,7 +388,7 @@ def test_statistics_tell_of_the_trees():
     found = chains(Normal((1.0, 1.0)), (), 2, Settings(100, 100), num_lanes=8)
     steps = found.stats["n_steps"]
     assert (steps >= 1).all() and np.isin(steps, 2 ** np.arange(1, 11) - 1).mean() > 0.5
-    x = found.logits.astype(float)
+    x = np.moveaxis(found.draws, -1, 0).astype(float)
     np.testing.assert_allclose(found.stats["lp"], -0.5 * (x**2).sum(axis=0), rtol=1e-4, atol=1e-5)
     assert ((found.stats["acceptance_rate"] > 0) & (found.stats["acceptance_rate"] <= 1)).all()
     assert DIVERGED and not found.stats["diverging"].any()

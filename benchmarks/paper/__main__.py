@@ -106,7 +106,8 @@ def _shown(options: argparse.Namespace) -> list[str]:
     words += [f"--replicates {options.replicates}"] if options.replicates else []
     words += [f"--chain-replicates {options.chain_replicates}"] if options.chain_replicates else []
     words += ["--method nuts"] if options.method == "nuts" else []
-    return [*words, f"--out {options.out.name}"]
+    out = options.out.name if options.out.is_absolute() else options.out.as_posix()
+    return [*words, f"--out {out}"]
 
 
 def _attach(sections: list[Section], drawn: dict[str, str]) -> None:

@@ -162,7 +162,8 @@ def _time(studies: Studies) -> str:
     if {"base", "rows"} <= set(times):
         lines.append(
             f"The paper's study, exact: {studies.fits['rows']:,} fits and {studies.fits['base']:,} of the base in "
-            f"{times['rows'] + times['base']:.1f} s, sampling of rows and figures of every fit included."
+            f"{times['rows'] + times['base']:.1f} s, sampling of rows and figures of every fit included. "
+            "Seconds are wall time: other work on the machine is in them."
         )
     if {"chains", "rows"} <= set(times):
         per_fit = {stage: times[stage] / studies.fits[stage] for stage in ("chains", "rows")}

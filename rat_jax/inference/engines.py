@@ -32,8 +32,13 @@ EXACT_QUANTILES_UP_TO = 64  # systems; they take some 15 ms each, beyond this qu
 METHODS = ("auto", "exact", "nuts", "numpyro")
 
 
-def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engine]:
+def choose(
+    method: str, network: Network, table: CountTable, concentration: np.ndarray | None = None
+) -> tuple[str, Engine]:
     """The engine a method stands for on this table, with its name.
+
+    concentration: [M], the priors as in `Problem`, uniform if not given; a few tables are too large for "exact" under
+    some priors only.
 
     Raises ValueError for an unknown method (the nearest is offered) and for "exact" with another model.
     """
@@ -41,7 +46,8 @@ def choose(method: str, network: Network, table: CountTable) -> tuple[str, Engin
     if method == "exact" and network != RAT:
         raise ValueError(f"method 'exact' knows the model 'rat' only, found {network.name!r}; use method='nuts'")
     if method == "auto":
-        method = "exact" if network == RAT and is_applicable(pattern_counts(table)) else "nuts"
+        priors = None if concentration is None or network != RAT else beta_priors(concentration)
+        method = "exact" if network == RAT and is_applicable(pattern_counts(table), priors) else "nuts"
     return method, {"exact": run_exact, "nuts": run_nuts, "numpyro": run_numpyro}[method]
 
 
@@ -67,8 +73,8 @@ def run_exact(problem: Problem, seed: int, settings: Settings, progress: Progres
     Raises ExactTooLarge (a ValueError) where the split tables would be too large.
     """
     systems, counts = problem.table.systems, pattern_counts(problem.table)
-    _check_size(systems, counts)
-    priors = problem.concentration.reshape(-1, 2)[:, ::-1]  # cells are (P(0), P(1)); Beta is (a, b) = (ones, zeros)
+    priors = beta_priors(problem.concentration)
+    _check_size(systems, counts, priors)
     solved = exact_posterior(
         counts,
         priors,
@@ -91,8 +97,8 @@ def draw_exact(problem: Problem, seed: int, settings: Settings, progress: Progre
     Raises ExactTooLarge (a ValueError) where the split tables would be too large.
     """
     systems, counts = problem.table.systems, pattern_counts(problem.table)
-    _check_size(systems, counts)
-    priors = problem.concentration.reshape(-1, 2)[:, ::-1]
+    priors = beta_priors(problem.concentration)
+    _check_size(systems, counts, priors)
     seeds = [np.random.SeedSequence(system_seed(seed, s, "exact")) for s in systems]
     draws = exact_draws(counts, priors, settings.num_chains * settings.num_samples, seeds)
     if progress is not None:
@@ -105,11 +111,16 @@ def _as_cells(thetas: np.ndarray) -> np.ndarray:
     return np.stack([1.0 - thetas, thetas], axis=-1).reshape(*thetas.shape[:2], -1)[:, None]
 
 
-def _check_size(systems: tuple[str, ...], counts: np.ndarray) -> None:
+def beta_priors(concentration: np.ndarray) -> np.ndarray:
+    """Beta parameters (a, b) of the five thetas of the RAT model, [5, 2], from the concentrations [M] of its cells."""
+    return concentration.reshape(-1, 2)[:, ::-1]  # cells are (P(0), P(1)); Beta is (a, b) = (ones, zeros)
+
+
+def _check_size(systems: tuple[str, ...], counts: np.ndarray, priors: np.ndarray) -> None:
     for system, one in zip(systems, counts, strict=True):
-        if not is_applicable(one):
+        if not is_applicable(one, priors):
             raise ExactTooLarge(
-                f"the exact posterior of system {system!r} needs {_size(required_bytes(one))} of split "
+                f"the exact posterior of system {system!r} needs {_size(required_bytes(one, priors))} of split "
                 f"tables; the limit is {_size(LIMIT_BYTES)}. Use method='nuts', which costs the same for any "
                 "number of rows"
             )
@@ -137,13 +148,16 @@ def _exact_moments(problem: Problem, solved: ExactPosterior) -> pd.DataFrame:
 
 def _exact_quantiles(systems: tuple[str, ...], counts: np.ndarray, priors: np.ndarray) -> pd.DataFrame:
     """Exact 2.5 % and 97.5 % quantiles by (system, quantity) where there is a distribution function."""
-    quantiles = theta_quantiles(counts, priors, tuple(QUANTILES.values()))
     names = [p.name for p in RAT.parameters]
-    frame = pd.DataFrame(
-        quantiles.reshape(-1, len(QUANTILES)),
-        index=pd.MultiIndex.from_product([systems, names], names=["system", "quantity"]),
-        columns=list(QUANTILES),
-    )
+    quantiles = {}
+    for system, one in zip(systems, counts, strict=True):
+        try:
+            found = theta_quantiles(one, priors, tuple(QUANTILES.values()))[0]
+        except ExactTooLarge:  # a large table with next to no R: moments are exact, quantiles come from the draws
+            found = np.full((len(names), len(QUANTILES)), np.nan)
+        quantiles |= {(system, name): row for name, row in zip(names, found, strict=True)}
+    frame = pd.DataFrame.from_dict(quantiles, orient="index", columns=list(QUANTILES))
+    frame.index = pd.MultiIndex.from_tuples(frame.index, names=["system", "quantity"])
     same = frame.xs("theta_R", level="quantity", drop_level=False).rename(index={"theta_R": "p_R"}, level="quantity")
     return pd.concat([frame, same])
 

@@ -118,7 +118,7 @@ def fit(
     _check_usable(network, table)
     prior = concentrations(network, priors)
     weighings = read_policies(network, policy, policies)
-    method, engine = choose(method, network, table)
+    method, engine = choose(method, network, table, prior)
     problem = Problem(network, table, prior, weighings)
     draws = engine(problem, seed, settings, progress)
     facts = {

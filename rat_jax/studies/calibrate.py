@@ -170,7 +170,8 @@ def calibrate(
     for number, part in enumerate(_parts(simulations)):
         simulated = simulate_counts(network, cells[part].reshape(-1, network.num_cells), design, data_rng)
         table = count_table(network, simulated)
-        name, run = (getattr(engine, "__name__", "custom"), engine) if engine else choose(method, network, table)
+        chosen = (getattr(engine, "__name__", "custom"), engine) if engine else choose(method, network, table, prior)
+        name, run = chosen
         draws = run(Problem(network, table, prior, policies, systems), seed + number, settings, None)
         every = slice(None, None, systems)
         first = replace(draws, cells=draws.cells[every], stats={k: v[every] for k, v in draws.stats.items()})

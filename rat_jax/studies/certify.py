@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import kstwobign
 
 from rat_jax.inference.convergence import convergence
-from rat_jax.inference.engines import pattern_counts, run_exact, run_nuts
+from rat_jax.inference.engines import beta_priors, pattern_counts, run_exact, run_nuts
 from rat_jax.inference.exact import is_applicable
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import Problem, Settings, checked_seed
@@ -120,7 +120,7 @@ def certify(
             f"test the engine on simulated tables instead: calibrate(design, model={fit.model!r}, method='nuts')"
         )
     table = count_table(fit.network, fit.counts)
-    _check_size(table)
+    _check_size(fit, table)
     constant = {name for name, policy in fit.policies.items() if len(set(policy.weights)) == 1}  # nothing to compare
     names = [n for n in fit.quantities if n not in constant | {"p_R"}]  # p_R is theta_R
     if fit.method == "exact":
@@ -145,9 +145,10 @@ def _own_draws(fit: Posterior, names: list[str], systems: tuple[str, ...]) -> pd
     return frame.assign(quantity="draws of " + frame["quantity"])
 
 
-def _check_size(table: CountTable) -> None:
+def _check_size(fit: Posterior, table: CountTable) -> None:
+    priors = beta_priors(_posed(fit, table).concentration)
     for system, counts in zip(table.systems, pattern_counts(table), strict=True):
-        if not is_applicable(counts):
+        if not is_applicable(counts, priors):
             raise ValueError(
                 f"certify: system {system!r} has too many rows with missing labels for an exact posterior to hold its "
                 f"fit against ({int(counts.sum()):,} rows). Certify the sampler on fewer of its rows, "

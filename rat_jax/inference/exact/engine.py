@@ -2,8 +2,8 @@
 and no tuning.
 
 Pattern counts and Beta priors come in, for one data set or many; what goes out is exact to float64 rounding,
-and the draws are independent draws from the posterior. Data sets whose split tables are too large are refused
-before anything is allocated.
+and the draws are independent draws from the posterior. Large data sets that show T only beside R are solved without
+split tables; others whose tables are too large are refused before anything is allocated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from rat_jax.inference.exact.direct import fill_direct, guess_moments, plan_dire
 from rat_jax.inference.exact.draws import draw_thetas
 from rat_jax.inference.exact.mixture import NEGLIGIBLE, build_block, term_ranges
 from rat_jax.inference.exact.moments import Moments, combine
+from rat_jax.inference.exact.quadrature import build_lattice, lattice_log_marginal, lattice_moments
 from rat_jax.inference.exact.row_moments import block_moments
+from rat_jax.inference.exact.size import plan_for_large, require_size
 from rat_jax.inference.exact.split_rows import Scratch
 from rat_jax.inference.exact.splits import (
     LIMIT_BYTES,
@@ -34,6 +36,7 @@ Array = NDArray[np.float64]
 Seed = int | np.random.SeedSequence | np.random.Generator
 
 LOWEST_SEEN = 0.4  # accepted share below which a guessed plan is given up for the tables
+LOWEST_SEEN_ALONE = 0.02  # the same where they are large
 
 PIECE = 16
 """Data sets that a process of the pool gets at a time."""
@@ -85,7 +88,9 @@ def exact_posterior(
     seeds: one seed, SeedSequence or Generator per data set, needed when num_draws > 0; a data set's draws depend on
     its own seed only, not on the rest of the batch. pool: an executor of processes that shares out a large batch;
     results do not depend on it. Threads gain nothing here: the work is thousands of short NumPy calls, and they would
-    wait for each other. limit_bytes: largest split tables accepted for one data set.
+    wait for each other. limit_bytes: largest split tables accepted for one data set. No tables are needed, however many
+    rows there are, where no row shows T without R, or T = 0 without A, and the prior of theta_R weighs less than those
+    of theta_A: then moments come from a quadrature that agrees with the tables to nine digits or more.
 
     Raises ExactTooLarge (a ValueError) where a data set's tables would exceed the limit, before allocating
     them, and ValueError for counts, priors or seeds of the wrong shape or value.
@@ -104,7 +109,7 @@ def exact_posterior(
     generators = _generators(seeds, len(tables), num_draws)
     splits = [read_splits(table) for table in tables]
     for index, one in enumerate(splits):
-        check_size(one, index, limit_bytes)
+        require_size(one, prior[index], index, limit_bytes)
     if pool is None:
         return _solve_all(splits, prior, generators, num_draws)
     pieces = [slice(start, start + PIECE) for start in range(0, len(splits), PIECE)]
@@ -132,7 +137,7 @@ def exact_draws(
     generators = _generators(seeds, len(tables), num_draws)
     splits = [read_splits(table) for table in tables]
     for index, one in enumerate(splits):
-        check_size(one, index)
+        require_size(one, prior[index], index)
     if pool is None:
         return _draw_all(splits, prior, generators, num_draws)
     pieces = [slice(start, start + PIECE) for start in range(0, len(splits), PIECE)]
@@ -145,8 +150,10 @@ def _draw_all(
 ) -> Array:
     draws, scratch = np.empty((len(splits), num_draws, 5)), Scratch()
     for one, beta, rng, out in zip(splits, prior, generators, draws, strict=True):
-        plan = plan_direct(one, beta, *guess_moments(one, beta))
-        if plan is None or not fill_direct(plan, out, rng, scratch, LOWEST_SEEN):
+        large = plan_for_large(one, beta)
+        plan = large or plan_direct(one, beta, *guess_moments(one, beta))
+        lowest = LOWEST_SEEN_ALONE if large else LOWEST_SEEN
+        if plan is None or not fill_direct(plan, out, rng, scratch, lowest):
             _solve_one(one, beta, rng, out, scratch)
     return draws
 
@@ -194,6 +201,21 @@ def _solve_one(
     splits: Splits, prior: Array, rng: np.random.Generator | None, draws: Array | None, scratch: Scratch
 ) -> tuple[float, Moments]:
     """Log marginal likelihood and moments of one data set; fills draws [D, 5] if given."""
+    large = plan_for_large(splits, prior)
+    lattice = build_lattice(large) if large else None
+    if large is None or lattice is None:
+        if large is not None:
+            check_size(splits)
+        return _solve_by_tables(splits, prior, rng, draws, scratch)
+    if rng is not None and draws is not None:
+        fill_direct(large, draws, rng, scratch)
+    return lattice_log_marginal(lattice, prior), lattice_moments(lattice)
+
+
+def _solve_by_tables(
+    splits: Splits, prior: Array, rng: np.random.Generator | None, draws: Array | None, scratch: Scratch
+) -> tuple[float, Moments]:
+    """The same from the tables of all splits."""
     ranges = term_ranges(splits)
     totals, parts, block = np.empty(len(ranges)), [], None
     for index, (start, stop) in enumerate(ranges):

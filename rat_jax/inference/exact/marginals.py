@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, ndtri, xlog1py, xlogy
 
 from rat_jax.inference.exact.mixture import NEGLIGIBLE, Block, build_block, term_ranges
+from rat_jax.inference.exact.quadrature import quantiles_without_tables
+from rat_jax.inference.exact.size import plan_for_large
 from rat_jax.inference.exact.split_rows import CELLS_AT_ONCE
 from rat_jax.inference.exact.splits import (
     A_MINUS,
@@ -168,13 +170,19 @@ def theta_quantiles(counts: ArrayLike, priors: ArrayLike, probabilities: Sequenc
     """Exact posterior quantiles of the thetas of each data set: [B, 5, P].
 
     counts: [B, 3, 3, 3] or [3, 3, 3]; priors: [5, 2] or [B, 5, 2]; probabilities: P values in [0, 1]. Within
-    1e-3 posterior standard deviations; takes some tens of milliseconds per data set.
+    1e-3 posterior standard deviations; takes some tens of milliseconds per data set. Raises ExactTooLarge where a
+    data set's split tables exceed the limit, and without them some theta's distribution is not smooth enough.
     """
     tables = as_counts(counts)
-    prior = as_priors(priors, len(tables))
-    return np.array(
-        [[m.quantile(probabilities) for m in theta_mixtures(t, p)] for t, p in zip(tables, prior, strict=True)]
-    ).reshape(len(tables), 5, len(probabilities))
+    prior, levels = as_priors(priors, len(tables)), np.asarray(probabilities, dtype=np.float64)
+    quantiles = [_quantiles_of_one(table, one, levels) for table, one in zip(tables, prior, strict=True)]
+    return np.array(quantiles).reshape(len(tables), 5, levels.size)
+
+
+def _quantiles_of_one(table: NDArray[np.int64], prior: Array, probability: Array) -> Array:
+    plan = plan_for_large(read_splits(table), prior)
+    found = None if plan is None else quantiles_without_tables(plan, probability)
+    return np.array([m.quantile(probability) for m in theta_mixtures(table, prior)]) if found is None else found
 
 
 def _join(parts: list) -> BetaMixture:

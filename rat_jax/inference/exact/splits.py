@@ -126,22 +126,6 @@ def read_splits(counts: NDArray[np.int64]) -> Splits:
     return Splits(settled, int(abstain[0]), int(incorrect[0]), int(correct[0]), int(untold[0]), unsure)
 
 
-def required_bytes(counts: ArrayLike) -> int:
-    """Bytes the exact engine needs for the largest data set of the batch; nothing is allocated.
-
-    counts: int [3, 3, 3] or [B, 3, 3, 3], rows per pattern (code of R, A, T plus one; 0 = missing).
-
-    >>> required_bytes(np.zeros((3, 3, 3), int)) < 1000
-    True
-    """
-    return max((read_splits(one).bytes for one in as_counts(counts)), default=0)
-
-
-def is_applicable(counts: ArrayLike) -> bool:
-    """True where every data set of the batch fits the exact engine's limit (`LIMIT_BYTES`)."""
-    return required_bytes(counts) <= LIMIT_BYTES
-
-
 def check_size(splits: Splits, data_set: int = 0, limit: int | None = None) -> None:
     """Raise ExactTooLarge if the split tables of this data set would exceed the limit."""
     limit = LIMIT_BYTES if limit is None else limit
@@ -149,7 +133,8 @@ def check_size(splits: Splits, data_set: int = 0, limit: int | None = None) -> N
         raise ExactTooLarge(
             f"The exact posterior of data set {data_set} needs {splits.bytes / 2**20:,.0f} MB of split tables; "
             f"the limit is {limit / 2**20:,.0f} MB. It has {splits.abstained:,} abstentions and "
-            f"{splits.not_abstained:,} answers without R, and {sum(splits.unsure):,} rows with T=0 without A. "
+            f"{splits.not_abstained:,} answers without R ({splits.wrong + splits.right:,} of them with T), and "
+            f"{sum(splits.unsure):,} rows with T=0 without A. "
             'Use method="nuts", which costs the same for any number of rows.'
         )
 

@@ -21,11 +21,11 @@ from rat_jax.model.density import log_cells_from_logits, spread_logits
 from rat_jax.model.lane_density import Counts, LaneDensity, LanePlan, cells_of_lanes, plan_lanes
 from rat_jax.model.network import Network
 
-USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.6, 0.8  # the latter for judges, whose posteriors have narrow places
+USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.75, 0.85  # the latter for judges, whose posteriors have narrow places
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 MOST_SHAPED = 8  # dimensions in which the shape of a posterior is taken from its curvature at the start
 LEAST_CURVATURE = 1e-3  # of a direction against the steepest one; below, the curvature at a point says little
-CELLS_AT_ONCE = (2**12, 2**18)  # draws turned into cells together: two compiled shapes
+CELLS_AT_ONCE = (2**12, 2**15)  # draws turned into cells together: two compiled shapes
 
 
 def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progress | None = None) -> Draws:
@@ -43,8 +43,10 @@ def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progres
     report = (lambda *_: None) if progress is None else progress
     work = partial(_work, problem, plan, groups, seed, chains, precision)
     with jax.enable_x64(True) if large else nullcontext():
-        found = sample_lanes(potential, work, len(groups) * chains, settings, accept, report)
-        cells = _cells(problem, found, groups.shape[1], chains)
+        to_cells = partial(_cells, problem.network, problem.sampled, groups.shape[1])
+        found = sample_lanes(potential, work, len(groups) * chains, settings, accept, report, finish=to_cells)
+    cells = found.draws.reshape(len(groups), chains, settings.num_samples, groups.shape[1], -1)
+    cells = np.moveaxis(cells, 3, 1).reshape(-1, *cells.shape[1:3], cells.shape[-1])  # [S, C, D, M]
     by_system = lambda x: np.repeat(x.reshape(len(groups), chains, -1), groups.shape[1], axis=0)  # noqa: E731
     return Draws(cells, {name: by_system(x) for name, x in _statistics(found).items()}, precision)
 
@@ -114,29 +116,28 @@ def _shape(curvature: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return np.linalg.cholesky(np.linalg.inv(safe)) * scale.T[:, :, None]
 
 
-def _cells(problem: Problem, found: Chains, num_systems: int, num_chains: int) -> np.ndarray:
-    """Cells float64 [S, C, D, M] from the logits of all draws."""
-    num_logits, num_lanes, num_samples = found.logits.shape
-    flat, parts = found.logits.reshape(num_logits, -1), []
+def _cells(network: Network, sampled: Network, num_systems: int, logits: np.ndarray) -> np.ndarray:
+    """Cells float64 [L, N, G, M] from the logits [D, L, N] of all draws."""
+    flat = logits.reshape(len(logits), -1)
     size = next((s for s in CELLS_AT_ONCE if s >= flat.shape[1]), CELLS_AT_ONCE[-1])
+    cells = np.empty((flat.shape[1], num_systems, network.num_cells))
     for start in range(0, flat.shape[1], size):
-        logits = flat[:, start : start + size]
-        padded = np.pad(logits, ((0, 0), (0, size - logits.shape[1])))  # one compiled shape
-        cells = np.asarray(_to_cells(problem.network, problem.sampled, num_systems, padded))
-        parts.append(cells[..., : logits.shape[1]].astype(np.float64))
-    cells = np.concatenate(parts, axis=-1).reshape(-1, num_systems, num_lanes // num_chains, num_chains, num_samples)
-    return np.ascontiguousarray(cells.transpose(2, 1, 3, 4, 0)).reshape(-1, num_chains, num_samples, len(cells))
+        some = flat[:, start : start + size]
+        padded = np.pad(some, ((0, 0), (0, size - some.shape[1])))  # one compiled shape
+        found = np.asarray(_to_cells(network, sampled, num_systems, padded))
+        cells[start : start + size] = found[: some.shape[1]]
+    return cells.reshape(*logits.shape[1:], num_systems, network.num_cells)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _to_cells(network: Network, sampled: Network, num_systems: int, logits: Array) -> Array:
-    """Cells [M, G, n] of n draws."""
+    """Cells [n, G, M] of n draws."""
     if not network.is_shared.any():
-        return cells_of_lanes(network, sampled, logits)[:, None]
+        return cells_of_lanes(network, sampled, logits).T[:, None]
     log_cells = log_cells_from_logits(sampled, jax.vmap(lambda x: spread_logits(sampled, x, num_systems))(logits.T))
     if sampled is not network:
         log_cells = convert(sampled, network, log_cells, jax.nn.logsumexp, jnp)
-    return jnp.exp(log_cells).T
+    return jnp.exp(log_cells)
 
 
 def _statistics(found: Chains) -> dict[str, np.ndarray]:

@@ -34,9 +34,9 @@ SECOND_KEY = np.uint32(0x9E3779B9)  # the draws' randomness must not repeat that
 
 
 class Chains(NamedTuple):
-    """Draws of L lanes, N each: logits [D, L, N], and statistics [L, N] by ArviZ's names."""
+    """Draws of L lanes, N each, [L, N, ...], and statistics [L, N] by ArviZ's names."""
 
-    logits: np.ndarray
+    draws: np.ndarray
     stats: dict[str, np.ndarray]
 
 
@@ -56,11 +56,13 @@ def sample_lanes(
     target: float,
     report: Callable[[int, int], None],
     max_depth: int = MAX_TREE_DEPTH,
+    finish: Callable[[np.ndarray], np.ndarray] = lambda logits: np.moveaxis(logits, 0, -1),
 ) -> Chains:
     """NUTS for all lanes.
 
     work: the data, starts and keys of the lanes at given positions. target: acceptance that step sizes aim at.
     report: called with (draws done, draws in all), from any thread but one at a time.
+    finish: what is kept [L, N, ...] of the logits [D, L, N] of a batch.
     """
     workers = processors()
     batches = _batches(num_lanes, workers)
@@ -75,15 +77,15 @@ def sample_lanes(
 
     def one(lanes: np.ndarray) -> Chains:
         with jax.enable_x64(x64):  # a setting of each thread
-            return _run(potential, work(lanes), settings, target, max_depth, advance)
+            draws, stats = _run(potential, work(lanes), settings, target, max_depth, advance)
+            return Chains(finish(draws), stats)
 
     if len(batches) == 1:
         parts = [one(batches[0])]
     else:
         with ThreadPoolExecutor(min(workers, len(batches))) as pool:
             parts = list(pool.map(one, batches))
-    whole = lambda *xs: np.concatenate(xs, axis=-2)[..., :num_lanes, :]  # noqa: E731
-    return jax.tree.map(whole, *parts)
+    return jax.tree.map(lambda *xs: np.concatenate(xs)[:num_lanes], *parts)
 
 
 def processors() -> int:
