@@ -27,8 +27,8 @@ AT_THE_TOP = {("report", "matplotlib")}
 # Third parties that no fit needs: imported where they are used, with an error that names the package to install.
 OPTIONAL = {"ppi_py": "ppi-python"}
 
-# Exact answers need no JAX, so the one module that samples with it is imported when chains are asked for.
-LAZY_MODULES = {"rat_jax.inference.nuts"}
+# Exact answers need no JAX, so what samples with it is imported when chains are asked for.
+LAZY_MODULES = {"rat_jax.inference.lanes", "rat_jax.inference.nuts"}
 
 # The command line answers --help without them, so it reaches the package inside its commands, and the
 # facade resolves its names on first use.

@@ -98,11 +98,11 @@ def test_energy_and_gradient_are_those_of_the_differentiated_density(name, kind,
         rows = table.evidence.counts[:, : table.num_patterns]
         counts = Counts(*(jnp.repeat(jnp.asarray(c), 4, axis=1) for c in plan.counts(rows, concentration)))
         x = rng.normal(size=(plan.sticks[0].shape[1], 4)) * 1.5
-        energy, gradient = plan.density.energy(counts, jnp.asarray(x))
+        energy, gradient = jax.jit(plan.density.energy)(counts, jnp.asarray(x))
         evidence = table.evidence._replace(allowed=table.evidence.allowed[:, state_order(network, sampled)])
         evidence = jax.tree.map(jnp.asarray, evidence)
         density = lambda x: log_density(network, evidence, jnp.asarray(concentration), x, sampled)  # noqa: E731
-        values, slopes = jax.vmap(jax.value_and_grad(density), in_axes=1)(jnp.asarray(x))
+        values, slopes = jax.jit(jax.vmap(jax.value_and_grad(density), in_axes=1))(jnp.asarray(x))
     assert np.ptp(np.asarray(energy) + np.asarray(values)) < 1e-8
     assert np.abs(np.asarray(gradient) + np.asarray(slopes).T).max() < 1e-9
 
@@ -118,7 +118,7 @@ def test_cells_are_those_of_the_logits(name):
             log_cells = log_cells_from_logits(sampled, logits.T)
             if sampled is not network:
                 log_cells = convert(sampled, network, log_cells, jax.nn.logsumexp, jnp)
-            found = cells_of_lanes(network, sampled, logits)
+            found = jax.jit(cells_of_lanes, static_argnums=(0, 1))(network, sampled, logits)
             np.testing.assert_allclose(np.asarray(found).T, np.exp(log_cells), rtol=1e-9)
 
 
@@ -149,7 +149,7 @@ def unit(dim, num_lanes, dtype=np.float32):
 
 
 def recursive_draw(sd, z, r, step, words, max_depth):
-    """One draw of multinomial NUTS written as recursion, from the words of each leapfrog; (position, leaves, diverged)."""
+    """One draw of multinomial NUTS written as recursion, from the words of each leapfrog: its position and leaves."""
     gradient = lambda z: z / sd**2  # noqa: E731
     energy = lambda z, r: 0.5 * (z**2 / sd**2).sum() + 0.5 * (r**2).sum()  # noqa: E731
     start, leaves = energy(z, r), 0
@@ -169,7 +169,7 @@ def recursive_draw(sd, z, r, step, words, max_depth):
         return (z, r), np.exp(start - energy(z, r)), start - energy(z, r) < -1000
 
     def subtree(end, sign, depth, chosen):
-        """(momenta at its ends, sum of momenta, end, stopped); `chosen` is [position, weight so far], updated in place."""
+        """Momenta at its ends, their sum, its end, whether it stopped; updates `chosen`, [position, weight so far]."""
         if depth == 0:
             end, weight, diverged = leaf(end, sign)
             chosen[1] += weight
@@ -277,14 +277,14 @@ class Correlated:
         return 0.5 * (data[1].logits(z) * slope).sum(axis=0), data[1].pulled(slope)
 
 
-def chains(potential, given, dim, settings, num_lanes=32, target=0.8, seed=0):
+def chains(potential, given, dim, settings, num_lanes=32, target=0.8, seed=0, max_depth=7):
     def work(lanes):
         rng = np.random.default_rng(seed)
         keys, starts = rng.integers(0, 2**32, (2, num_lanes), dtype=np.uint32), rng.normal(size=(dim, num_lanes))
         at = unit(dim, len(lanes))[1]
         return Work((given, at), starts[:, lanes].astype(np.float32), keys[:, lanes])
 
-    return sample_lanes(potential, work, num_lanes, settings, target, lambda *_: None)
+    return sample_lanes(potential, work, num_lanes, settings, target, lambda *_: None, max_depth)
 
 
 @pytest.mark.parametrize("dim", [2, 10, 50])
@@ -342,7 +342,7 @@ class Banana:
 
 
 def test_a_banana_is_sampled_right_or_flagged():
-    found = chains(Banana(), (), 2, Settings(800, 800), target=0.8)
+    found = chains(Banana(), (), 2, Settings(800, 800), max_depth=10)
     x = np.moveaxis(found.draws, -1, 0).astype(float)
     checks = convergence(x[0])
     flagged = found.stats["diverging"].mean() > 0.001 or checks.r_hat > 1.01

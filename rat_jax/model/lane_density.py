@@ -1,5 +1,5 @@
-"""The posterior density of many count tables at once, with its gradient, written for lanes: arrays whose last axis is the
-data set.
+"""The posterior density of many count tables at once, with its gradient, written for lanes: the last axis of every
+array is the data set.
 
 The log density of a table is a sum of counts times logarithms of cells, and for patterns that leave the state open of
 counts times logarithms of sums of products of cells. Its gradient needs no differentiation: it is what the E-step of
@@ -37,9 +37,9 @@ Terms = tuple[Term, ...]
 class Counts(NamedTuple):
     """What the lanes have counted: for every logit its stick taken and left, [logits, L] each; open patterns [P, L]."""
 
-    taken: Array
-    left: Array
-    patterns: Array
+    taken: Any
+    left: Any
+    patterns: Any
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def cells_of_lanes(network: Network, sampled: Network, x: Array) -> Array:
             cells += own[first : first + layout.size]
             continue
         for cell in range(layout.offset, layout.stop):
-            uses, reached = (network.state_cells[:, c].any(axis=1) for c in ([cell], _row(layout, cell)))
-            cells.append(_total(states, uses) / _total(states, reached))
+            reached = network.state_cells[:, _row(layout, cell)].max(axis=1)
+            cells.append(_total(states, network.state_cells[:, cell]) / _total(states, reached))
     return jnp.stack(cells)
 
 
@@ -146,7 +146,7 @@ def _product_of(factors: Sequence[Array], like: Array) -> Array:
 
 
 def _total(states: Sequence[Array], uses: np.ndarray) -> Array:
-    chosen = [states[j] for j in np.flatnonzero(uses)]
+    chosen = [state for state, used in zip(states, uses, strict=True) if used]
     return sum(chosen[1:], start=chosen[0])
 
 
@@ -160,8 +160,8 @@ def _row(layout: Layout, cell: int) -> np.ndarray:
 class LanePlan:
     """How tables are counted for a `LaneDensity`.
 
-    Rows of a pattern go to cells (`to_cells` [P, M]) or to an open pattern (`to_open` [P, open]); what the prior adds is
-    linear in 1 and the concentration of the network's cells: `prior_cells` [1 + M', M], `prior_open` [1 + M', open].
+    Rows of a pattern go to cells (`to_cells` [P, M]) or to an open pattern (`to_open` [P, open]); what the prior adds
+    is linear in 1 and the concentration of the network's cells: `prior_cells` [1 + M', M], `prior_open` [1 + M', open].
     """
 
     density: LaneDensity
@@ -271,7 +271,7 @@ def _prior_terms(network: Network, sampled: Network) -> Iterator[tuple[Terms, np
             if table.measures:
                 yield (((_layout(sampled, table.name).offset + cell - layout.offset,),),), beyond
                 continue
-            reached = network.state_cells[:, _row(layout, cell)].any(axis=1)
+            reached = network.state_cells[:, _row(layout, cell)].max(axis=1)
             yield _sum_of(states, network.state_cells[:, cell]), beyond
             yield _sum_of(states, reached), -beyond
     yield from ((terms, times * unit[0]) for terms, times in _volume_terms(sampled, _state_terms(sampled, sampled)))
@@ -283,7 +283,7 @@ def _volume_terms(network: Network, states: list[Term]) -> Iterator[tuple[Terms,
     for table, layout in zip(network.tables, network.layouts, strict=True):
         width = len(layout.outcomes)
         for first in range(layout.offset, layout.stop, width) if not table.measures else ():
-            yield _sum_of(states, network.state_cells[:, first : first + width].any(axis=1)), width - 1.0
+            yield _sum_of(states, network.state_cells[:, first : first + width].max(axis=1)), width - 1.0
 
 
 def _sum_of(states: list[Term], uses: np.ndarray) -> Terms:

@@ -1,7 +1,7 @@
 """Random numbers of a lane: a counter-based generator, so that a lane's numbers depend on its own key and step alone.
 
-Threefry-2x32 of 13 rounds, the fewest that pass the Crush batteries (Salmon, Moraes, Dror, Shaw: Parallel random numbers:
-as easy as 1, 2, 3, SC 2011). It is written on whole arrays with the lanes last, which `jax.random` is not.
+Threefry-2x32 of 13 rounds, the fewest that pass the Crush batteries (Salmon, Moraes, Dror, Shaw: Parallel random
+numbers: as easy as 1, 2, 3, SC 2011). It is written on whole arrays with the lanes last, which `jax.random` is not.
 """
 
 from __future__ import annotations

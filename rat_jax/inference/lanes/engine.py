@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -42,9 +41,9 @@ def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progres
     accept = CAREFUL_ACCEPTANCE if problem.network.measurements else USUAL_ACCEPTANCE
     report = (lambda *_: None) if progress is None else progress
     work = partial(_work, problem, plan, groups, seed, chains, precision)
-    with jax.enable_x64(True) if large else nullcontext():
-        to_cells = partial(_cells, problem.network, problem.sampled, groups.shape[1])
-        found = sample_lanes(potential, work, len(groups) * chains, settings, accept, report, finish=to_cells)
+    to_cells = partial(_cells, problem.network, problem.sampled, groups.shape[1])
+    options: dict[str, Any] = {"precision": precision, "finish": to_cells}
+    found = sample_lanes(potential, work, len(groups) * chains, settings, accept, report, **options)
     cells = found.draws.reshape(len(groups), chains, settings.num_samples, groups.shape[1], -1)
     cells = np.moveaxis(cells, 3, 1).reshape(-1, *cells.shape[1:3], cells.shape[-1])  # [S, C, D, M]
     by_system = lambda x: np.repeat(x.reshape(len(groups), chains, -1), groups.shape[1], axis=0)  # noqa: E731
@@ -102,7 +101,9 @@ def _curvature(density: LaneDensity, counts: Counts, centre: Array, scale: Array
     dim, num_lanes = centre.shape
     steps = 0.25 * jnp.concatenate([jnp.eye(dim), -jnp.eye(dim)])[:, :, None] * scale  # [2 D, D, L]
     moved = jnp.moveaxis(centre + steps, 0, 1).reshape(dim, -1)
-    slopes = density.energy(jax.tree.map(lambda c: jnp.tile(c, 2 * dim), counts), moved)[1].reshape(dim, 2, dim, num_lanes)
+    slopes = density.energy(jax.tree.map(lambda c: jnp.tile(c, 2 * dim), counts), moved)[1].reshape(
+        dim, 2, dim, num_lanes
+    )
     return jnp.moveaxis((slopes[:, 0] - slopes[:, 1]) * scale[:, None] / 0.5, 1, 0)
 
 

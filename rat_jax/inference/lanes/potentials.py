@@ -1,7 +1,7 @@
 """Energies that lanes move on: a posterior in unit coordinates, logits = centre + shape @ (scale * position).
 
-One is written for lanes and brings its own gradient; the other takes the density of any network, one lane at a time, and
-lets JAX differentiate and batch it.
+One is written for lanes and brings its own gradient; the other takes the density of any network, one lane at a time,
+and lets JAX differentiate and batch it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rat_jax.model.patterns import Evidence
 class Coordinates(NamedTuple):
     """Of each lane: centre and scale [D, L], and the lower triangle of a matrix [D, D, L] or None for the identity."""
 
-    centre: Array
-    scale: Array
-    shape: Array | None = None
+    centre: Any
+    scale: Any
+    shape: Any = None
 
     def logits(self, z: Array) -> Array:
         """Logits [D, L] of positions [D, L]."""
@@ -61,9 +61,9 @@ class Fused:
 
 @dataclass(frozen=True)
 class Differentiated:
-    """The energy of any network by differentiation; data: ((`Evidence`, concentration), `Coordinates`), counts [L, G, P].
+    """The energy of any network by differentiation; data: ((`Evidence`, concentration), `Coordinates`).
 
-    network, sampled: as in `log_density`.
+    network, sampled: as in `log_density`. The evidence counts are [L, G, P].
     """
 
     network: Network

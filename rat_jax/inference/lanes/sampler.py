@@ -56,12 +56,14 @@ def sample_lanes(
     target: float,
     report: Callable[[int, int], None],
     max_depth: int = MAX_TREE_DEPTH,
+    precision: str = "float32",
     finish: Callable[[np.ndarray], np.ndarray] = lambda logits: np.moveaxis(logits, 0, -1),
 ) -> Chains:
     """NUTS for all lanes.
 
     work: the data, starts and keys of the lanes at given positions. target: acceptance that step sizes aim at.
     report: called with (draws done, draws in all), from any thread but one at a time.
+    precision: "float32" or "float64", of what `work` gives.
     finish: what is kept [L, N, ...] of the logits [D, L, N] of a batch.
     """
     workers = processors()
@@ -73,10 +75,8 @@ def sample_lanes(
             done[0] += draws
             report(done[0], total)
 
-    x64 = jax.config.jax_enable_x64
-
     def one(lanes: np.ndarray) -> Chains:
-        with jax.enable_x64(x64):  # a setting of each thread
+        with jax.enable_x64(precision == "float64"):  # a setting of each thread
             draws, stats = _run(potential, work(lanes), settings, target, max_depth, advance)
             return Chains(finish(draws), stats)
 
@@ -139,15 +139,15 @@ _SEEN: set[Any] = set()
 
 
 def _compiled_meanwhile(*arguments: Any) -> Callable[[], None]:
-    """Have `_sample` compiled in a thread while the warm-up is, if these shapes are new; call the result to wait for it."""
+    """Have `_sample` compiled in a thread beside the warm-up, if its shapes are new; call the result to wait for it."""
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype.name), arguments[2:])
     known = (*arguments[:2], *jax.tree.leaves(shapes, is_leaf=lambda x: isinstance(x, tuple) and len(x) == 2))
     if known in _SEEN:
         return lambda: None
-    x64 = jax.config.jax_enable_x64
+    is_double = arguments[3].dtype == np.float64
 
     def compile_by_running() -> None:
-        with jax.enable_x64(x64):  # a setting of each thread
+        with jax.enable_x64(is_double):  # a setting of each thread
             jax.block_until_ready(_sample(*arguments))
 
     thread = threading.Thread(target=compile_by_running)

@@ -1,15 +1,15 @@
 """One step of NUTS for thousands of lanes at once, each at its own place in its own trajectory.
 
-A lane is a little machine: every step makes one leapfrog in every lane, and a lane whose trajectory is complete begins the
-next draw in the same step, so none waits for the deepest tree among its neighbours. The lanes are the last axis of every
-array. What a step decides (`code`) is applied at the start of the next one: what is carried over is in memory, and the
-compiler does not work it out again for each array that needs it.
+A lane is a little machine: every step makes one leapfrog in every lane, and a lane whose trajectory is complete begins
+the next draw in the same step, so none waits for the deepest tree among its neighbours. The lanes are the last axis of
+every array. What a step decides (`code`) is applied at the start of the next one: what is carried over is in memory,
+and the compiler does not work it out again for each array that needs it.
 
 The transition is multinomial NUTS with the generalised U-turn test: trajectories double until their ends turn towards
 each other, leaves are drawn by their weight within a doubling and the new half is favoured between doublings.
 
-Source: Hoffman and Gelman (JMLR 2014); Betancourt (arXiv 1701.02434), appendix A; the iterative tree of Phan, Pradhan and
-Jankowiak (arXiv 1912.11554); lanes as state machines: Dance, Glaser, Orbanz and Adams (ICML 2025).
+Source: Hoffman and Gelman (JMLR 2014); Betancourt (arXiv 1701.02434), appendix A; the iterative tree of Phan, Pradhan
+and Jankowiak (arXiv 1912.11554); lanes as state machines: Dance, Glaser, Orbanz and Adams (ICML 2025).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Potential = Callable[[Any, Array], tuple[Array, Array]]
 """Data of the lanes and their positions [D, L] in; energies [L] and their gradients [D, L] out."""
 
 TAKE, TREE, END, DOUBLE, TURN_BACK, DIVERGED = 1, 2, 4, 8, 16, 32
-"""What a step decided: leaf becomes the subtree's choice, subtree's choice becomes the tree's, the draw is done, the tree
-doubles, it doubles from its other end, and the leaf diverged."""
+"""What a step decided: leaf becomes the subtree's choice, subtree's choice becomes the tree's, the draw is done, the
+tree doubles, it doubles from its other end, and the leaf diverged."""
 
 LARGEST_ERROR = 1000.0  # of the energy along a trajectory, in nats; beyond, it has diverged
 
@@ -185,7 +185,7 @@ def _turned_inside(
     """Whether the leaf closes a smaller subtree that has turned, and the marks with this leaf among them.
 
     Every even leaf opens subtrees and leaves a mark; every odd one closes as many as its number has trailing ones in
-    binary. The mark of the subtree of 2^m leaves that a leaf closes is found by counting ones (Phan et al., section 3.2).
+    binary. Which mark belongs to a subtree that a leaf closes is found by counting ones (Phan et al., section 3.2).
     """
     momenta, sums = marks
     even = (index & 1) == 0

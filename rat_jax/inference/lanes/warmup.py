@@ -1,9 +1,8 @@
 """Warm-up of lanes: each finds its own step size and scales, as Stan does, at its own pace.
 
-Step sizes by dual averaging; scales from the variance of the draws in windows of growing length. A scale is kept in the
-lane's coordinates (logits = centre + scale * position), so that momenta are always standard normal. A lane that has done
-its warm-up is remembered as it was at that moment and moves on unheeded until the last one is done: what it is sampled
-from does not depend on its neighbours.
+Step sizes by dual averaging; scales from the variance of the draws in windows of growing length. A scale is kept in
+the lane's coordinates, so that momenta are always standard normal. A lane that has done its warm-up is remembered as it
+was at that moment and moves on unheeded until the last one is done: what is sampled does not depend on its neighbours.
 
 Source: Hoffman and Gelman (JMLR 2014), section 3.2; the windows of the Stan reference manual, section 15.2.
 """
@@ -73,8 +72,8 @@ def begin_adaptation(scale: Array) -> Adaptation:
     flat, wide = jnp.zeros(num_lanes, scale.dtype), jnp.zeros_like(scale)
     log_step = flat + np.log(FIRST_STEP_SIZE)
     return Adaptation(
-        jnp.full(num_lanes, -1, jnp.int32), log_step, flat, flat, flat, log_step + np.log(10.0), flat, wide, wide, scale,
-        (wide, scale, jnp.exp(log_step)),
+        jnp.full(num_lanes, -1, jnp.int32), log_step, flat, flat, flat, log_step + np.log(10.0), flat, wide, wide,
+        scale, (wide, scale, jnp.exp(log_step)),
     )  # fmt: skip
 
 
