@@ -108,7 +108,9 @@ def draw_exact(problem: Problem, seed: int, settings: Settings, progress: Progre
 
 def _as_cells(thetas: np.ndarray) -> np.ndarray:
     """Cells [S, 1, D, M] from independent draws of the thetas [S, D, 5]."""
-    return np.stack([1.0 - thetas, thetas], axis=-1).reshape(*thetas.shape[:2], -1)[:, None]
+    by_theta = np.moveaxis(thetas, -1, 0)
+    cells = np.stack([1.0 - by_theta, by_theta], axis=1).reshape(-1, *thetas.shape[:2])  # each cell in one piece
+    return np.moveaxis(cells, 0, -1)[:, None]
 
 
 def beta_priors(concentration: np.ndarray) -> np.ndarray:

@@ -60,10 +60,11 @@ def fit(
     labels: `Labels`, or anything `read_labels` takes (a path, a DataFrame).
     model: "rat"; "judge", which also uses the verdicts R_J, T_J, R_J.<name>, T_J.<name>; or "graded", for
         retrieval with more than two levels (fail, partial, success).
-    method: "exact" (independent draws, exact moments, where it applies), "nuts" (batched NUTS),
-        "numpyro" (the same with NumPyro's own kernel), or "auto": exact where it applies, else nuts.
+    method: "exact" (independent draws, exact moments, where it applies), "nuts" (our own NUTS for
+        many chains at once), "numpyro" (NumPyro's NUTS in a batch), or "auto": exact where it applies, else nuts.
     seed: whole number. The same seed gives the same draws whatever the order of the rows, however they
-        are split between `count` and repetition, and (up to Monte Carlo error) whatever other systems there are.
+        are split between `count` and repetition, and (where the same labels are missing) whatever other systems
+        there are.
     priors: Beta (a, b) by parameter name, see `Priors`; uniform where not named.
     policy: weights in [0, 1] of the joint states that p_G is the expectation of, in any form that
         `Posterior.quantity` takes, or the name of one that the model has ("strict" and "lenient" of "graded"); by

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -97,6 +98,11 @@ class Draws:
     precision: str
     exact: pd.DataFrame | None = None
     log_marginal: Mapping[str, float] | None = None
+
+
+def processors() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def checked_seed(seed: Any) -> int:

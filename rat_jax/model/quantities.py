@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,14 @@ def parameters_from_cells(network: Network, cells: np.ndarray) -> dict[str, np.n
 
 def state_probabilities(network: Network, cells: np.ndarray) -> np.ndarray:
     """Probabilities of the joint states [..., J] from cell probabilities [..., M]."""
-    return np.stack([cells[..., np.flatnonzero(used)].prod(axis=-1) for used in network.state_cells], axis=-1)
+    factors = ([cells[..., c] for c in np.flatnonzero(used)] for used in network.state_cells)
+    return np.moveaxis(np.stack([reduce(np.multiply, some) for some in factors]), 0, -1)  # each state in one piece
 
 
 def expectation(weights: Sequence[float] | np.ndarray, states: np.ndarray) -> np.ndarray:
     """Expected weight [...] under state probabilities [..., J]."""
-    return states @ np.asarray(weights, float)
+    used = [(j, float(w)) for j, w in enumerate(np.asarray(weights)) if w]
+    return sum((w * states[..., j] for j, w in used), start=np.zeros(states.shape[:-1]))
 
 
 def probability(
@@ -96,7 +99,7 @@ def _event(network: Network, cells: np.ndarray, states: np.ndarray, event: Assig
         outcomes = [all(o[table.variables.index(v)] == c for v, c in wanted.items()) for o in layout.outcomes]
         entries = cells[..., layout.offset : layout.stop].reshape(*cells.shape[:-1], len(layout.rows), -1)
         weight = weight * entries[..., np.array(outcomes)].sum(axis=-1)[..., rows]
-    return (states * weight).sum(axis=-1)
+    return expectation(weight, states) if weight.ndim == 1 else (states * weight).sum(axis=-1)
 
 
 def conditional(network: Network, cells: np.ndarray, quantity: Conditional) -> np.ndarray:

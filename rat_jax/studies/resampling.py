@@ -6,7 +6,7 @@ Replicates are the systems of one count table, so that a piece is one batch for 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from rat_jax.inference.engines import choose, draw_exact
 from rat_jax.inference.settings import QUANTILES, Problem, Settings, system_seed
 from rat_jax.model.declaration import Policy
 from rat_jax.model.patterns import CountTable, count_table
+from rat_jax.model.rat import RAT
 from rat_jax.studies.elements import elements
 from rat_jax.studies.population import Population
 from rat_jax.studies.simulate import counts_frame
 from rat_jax.studies.strategies import Plan, allot
 
-IN_CACHE = 50
+REMEMBERED_BYTES = 64 * 2**20
+"""Of the rows of replicates in random order."""
+
+IN_CACHE = 25
 """Replicates whose draws are summarised together."""
 
 
@@ -38,6 +42,7 @@ class Resampling:
     budget: str
     abstention: str
     replicates: int
+    _orders: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def check_limits(self, budgets: Sequence[float]) -> None:
         """Raise ValueError where base and rows asked for exceed a system's population."""
@@ -55,6 +60,11 @@ class Resampling:
                     f"{name!r}, found {self.base:,} + {most:,.10g}; at most {size - self.base:,} can be added to this "
                     "base: choose smaller budgets or a smaller base"
                 )
+
+    @property
+    def uses_chains(self) -> bool:
+        """Whether pieces are sampled by chains."""
+        return self.method not in ("exact", "auto") or self.population.network != RAT
 
     def run(self, s: int, plan: Plan, spent: float, those: range) -> dict[str, np.ndarray]:
         """Mean, ends of the interval and cost of each replicate: arrays with leading axis B."""
@@ -79,6 +89,15 @@ class Resampling:
         """Every scalar quantity, each [...], from cells [..., M]."""
         return elements(self.population.network, self.policies, cells)
 
+    def _order(self, s: int, replicate: int) -> np.ndarray:
+        """The rows of a replicate in random order; remembered, since every strategy and budget asks for it."""
+        known = self._orders.get((s, replicate))
+        if known is None:
+            known = self.population.shuffled(s, self.seed, replicate)
+            if (len(self._orders) + 1) * known.nbytes <= REMEMBERED_BYTES:
+                self._orders[s, replicate] = known
+        return known
+
     def _figures(self, cells: np.ndarray) -> dict[str, np.ndarray]:
         """Mean and interval [B, Q] from cells [B, C, D, M]."""
         parts = []
@@ -98,7 +117,7 @@ class Resampling:
         bought = {name: np.zeros(len(those)) for name in ("rows", "labels", "cost")}
         free = plan.kinds[0]
         for b, replicate in enumerate(those):
-            order = population.shuffled(s, self.seed, replicate)
+            order = self._order(s, replicate)
             added = allot(plan, order[self.base :], spent, self.budget)
             rows = order[self.base : self.base + len(added)]
             counts[b, :kinds] = np.bincount(added * num_rows + rows, minlength=kinds * num_rows).reshape(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rat_jax.inference.exact.direct import fill_direct, guess_moments, plan_direct
-from rat_jax.inference.exact.draws import draw_thetas
+from rat_jax.inference.exact.draws import draw_betas, draw_thetas
 from rat_jax.inference.exact.mixture import NEGLIGIBLE, build_block, term_ranges
 from rat_jax.inference.exact.moments import Moments, combine
 from rat_jax.inference.exact.quadrature import build_lattice, lattice_log_marginal, lattice_moments
@@ -150,6 +150,10 @@ def _draw_all(
 ) -> Array:
     draws, scratch = np.empty((len(splits), num_draws, 5)), Scratch()
     for one, beta, rng, out in zip(splits, prior, generators, draws, strict=True):
+        if one.is_settled:
+            shape = np.broadcast_to((beta + one.settled)[:, :, None], (5, 2, num_draws))
+            out[:] = draw_betas(shape, rng, scratch).T
+            continue
         large = plan_for_large(one, beta)
         plan = large or plan_direct(one, beta, *guess_moments(one, beta))
         lowest = LOWEST_SEEN_ALONE if large else LOWEST_SEEN

@@ -52,6 +52,11 @@ class Splits:
         return self.wrong + self.right + self.answered
 
     @property
+    def is_settled(self) -> bool:
+        """Whether no row leaves its state open: the posterior is a product of Betas."""
+        return not (self.abstained or self.not_abstained or any(self.unsure))
+
+    @property
     def terms(self) -> int:
         """Ways to split the rows whose abstention label is missing, counted by how many go where."""
         free, m0, m1 = self.unsure

@@ -7,7 +7,6 @@ start and key, not on its neighbours or on where its batch ran.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from jax import Array, lax
 from rat_jax.inference.lanes.potentials import with_scale
 from rat_jax.inference.lanes.transition import DIVERGED, END, Drawn, Lanes, Potential, begin, leap, settle
 from rat_jax.inference.lanes.warmup import Adaptation, Schedule, adapt, begin_adaptation, schedule
-from rat_jax.inference.settings import MAX_TREE_DEPTH, Settings
+from rat_jax.inference.settings import MAX_TREE_DEPTH, Settings, processors
 
 SIZES = (8, 32, 128, 256)
 """Lanes of a batch: the smallest that lets all processors work, multiples of a vector register."""
@@ -86,11 +85,6 @@ def sample_lanes(
         with ThreadPoolExecutor(min(workers, len(batches))) as pool:
             parts = list(pool.map(one, batches))
     return jax.tree.map(lambda *xs: np.concatenate(xs)[:num_lanes], *parts)
-
-
-def processors() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _batches(num_lanes: int, workers: int) -> list[np.ndarray]:
