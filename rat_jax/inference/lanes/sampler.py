@@ -74,16 +74,22 @@ def sample_lanes(
             done[0] += draws
             report(done[0], total)
 
+    in_precision = partial(jax.enable_x64, precision == "float64")  # a setting of each thread
+    with in_precision():
+        first = work(batches[0])
+        _compile(potential, max_depth, first, in_precision)
+
     def one(lanes: np.ndarray) -> Chains:
-        with jax.enable_x64(precision == "float64"):  # a setting of each thread
-            draws, stats = _run(potential, work(lanes), settings, target, max_depth, advance)
+        with in_precision():
+            given = first if lanes is batches[0] else work(lanes)
+            draws, stats = _run(potential, given, settings, target, max_depth, advance)
             return Chains(finish(draws), stats)
 
-    if len(batches) == 1:
-        parts = [one(batches[0])]
-    else:
-        with ThreadPoolExecutor(min(workers, len(batches))) as pool:
-            parts = list(pool.map(one, batches))
+    pool = ThreadPoolExecutor(min(workers, len(batches)))
+    try:
+        parts = list(pool.map(one, batches))
+    finally:
+        pool.shutdown(cancel_futures=True)
     return jax.tree.map(lambda *xs: np.concatenate(xs)[:num_lanes], *parts)
 
 
@@ -97,17 +103,13 @@ def _batches(num_lanes: int, workers: int) -> list[np.ndarray]:
 def _run(
     potential: Potential, work: Work, settings: Settings, target: float, max_depth: int, advance: Callable[[int], None]
 ) -> Chains:
-    data, z = jax.tree.map(jnp.asarray, work.data), jnp.asarray(work.position)
-    keys = jnp.asarray(work.keys, jnp.uint32)
-    plan = schedule(settings.num_warmup, target, z.dtype)
-    lanes, learned = _begin(potential, max_depth, data, z, (keys[0], keys[1])), begin_adaptation(data[1].scale)
-    compiled = _compiled_meanwhile(potential, max_depth, data, learned.kept[2], lanes)
+    data, keys, lanes, learned = _begun(potential, max_depth, work)
+    plan = schedule(settings.num_warmup, target, learned.scale.dtype)
     before = 0
     while before < settings.num_warmup:
         lanes, learned, least = _warm(potential, max_depth, data, plan, lanes, learned)
         advance(min(int(least), settings.num_warmup) - before)
         before = min(int(least), settings.num_warmup)
-    compiled()
     z, scale, step_size = learned.kept
     data = with_scale(data, scale)
     lanes = _begin(potential, max_depth, data, z, (keys[0], keys[1] ^ SECOND_KEY))
@@ -129,25 +131,32 @@ def _begin(potential: Potential, max_depth: int, data: Any, z: Array, key: tuple
     return begin(potential, data, z, key, max_depth)
 
 
-_SEEN: set[Any] = set()
+def _begun(potential: Potential, max_depth: int, work: Work) -> tuple[Any, Array, Lanes, Adaptation]:
+    """Data and keys as JAX arrays, lanes at their starts, and nothing learned yet."""
+    data, keys = jax.tree.map(jnp.asarray, work.data), jnp.asarray(work.keys, jnp.uint32)
+    lanes = _begin(potential, max_depth, data, jnp.asarray(work.position), (keys[0], keys[1]))
+    return data, keys, lanes, begin_adaptation(data[1].scale)
 
 
-def _compiled_meanwhile(*arguments: Any) -> Callable[[], None]:
-    """Have `_sample` compiled in a thread beside the warm-up, if its shapes are new; call the result to wait for it."""
-    shapes = jax.tree.map(lambda x: (x.shape, x.dtype.name), arguments[2:])
-    known = (*arguments[:2], *jax.tree.leaves(shapes, is_leaf=lambda x: isinstance(x, tuple) and len(x) == 2))
-    if known in _SEEN:
-        return lambda: None
-    is_double = arguments[3].dtype == np.float64
+_compiled: set[Any] = set()
 
-    def compile_by_running() -> None:
-        with jax.enable_x64(is_double):  # a setting of each thread
-            jax.block_until_ready(_sample(*arguments))
 
-    thread = threading.Thread(target=compile_by_running)
-    thread.start()
-    _SEEN.add(known)
-    return thread.join
+def _compile(potential: Potential, max_depth: int, work: Work, in_precision: Callable[[], Any]) -> None:
+    """Compile warm-up and sampling beside each other for lanes of these shapes, unless that was done before."""
+    shapes = tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(work))
+    if (key := (potential, max_depth, shapes)) in _compiled:
+        return
+    data, _, lanes, learned = _begun(potential, max_depth, work)
+
+    def compile_sampling() -> None:
+        with in_precision():
+            jax.block_until_ready(_sample(potential, max_depth, data, learned.kept[2], lanes))
+
+    beside = threading.Thread(target=compile_sampling)
+    beside.start()
+    jax.block_until_ready(_warm(potential, max_depth, data, schedule(0, 0.5, learned.scale.dtype), lanes, learned))
+    beside.join()
+    _compiled.add(key)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
