@@ -123,7 +123,7 @@ def test_certify_holds_the_result_against_another_engine(sound, folder, capsys, 
 
 
 def test_a_fit_that_cannot_be_certified_is_written_and_told_all_the_same(folder, capsys, monkeypatch):
-    def refuse(table):
+    def refuse(*_):
         raise ValueError("certify: system 'x' has too many rows with missing labels")
 
     monkeypatch.setattr(certify, "_check_size", refuse)

@@ -253,7 +253,7 @@ def test_a_transition_leaves_the_distribution_as_it_is():
             lanes, drawn = settle(lanes)
             new = (np.asarray(drawn.code) & END != 0) & np.isnan(done[0]) & (k > 0)
             done[:, new] = np.asarray(drawn.choice.z)[:, new]
-            accepted[new] = (np.asarray(drawn.acceptance) / np.asarray(drawn.leaves))[new]
+            accepted[new] = np.asarray(drawn.acceptance)[new] / np.asarray(drawn.leaves)[new]
             if not np.isnan(done).any():
                 break
             lanes = step(lanes)

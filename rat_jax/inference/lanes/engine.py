@@ -23,7 +23,7 @@ from rat_jax.model.network import Network
 USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.75, 0.85  # the latter for judges, whose posteriors have narrow places
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 MOST_SHAPED = 8  # dimensions in which the shape of a posterior is taken from its curvature at the start
-LEAST_CURVATURE = 1e-3  # of a direction against the steepest one; below, the curvature at a point says little
+LEAST_CURVATURE = 0.05  # of a direction against the steepest one; below, a posterior is long and most likely bent
 CELLS_AT_ONCE = (2**12, 2**15)  # draws turned into cells together: two compiled shapes
 
 
