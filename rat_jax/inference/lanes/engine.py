@@ -20,7 +20,7 @@ from rat_jax.model.density import log_cells_from_logits, spread_logits
 from rat_jax.model.lane_density import Counts, LaneDensity, LanePlan, cells_of_lanes, plan_lanes
 from rat_jax.model.network import Network
 
-USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.75, 0.85  # the latter for judges, whose posteriors have narrow places
+USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.75, 0.9  # the latter for judges, whose posteriors have narrow places
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 MOST_SHAPED = 8  # dimensions in which the shape of a posterior is taken from its curvature at the start
 LEAST_CURVATURE = 0.05  # of a direction against the steepest one; below, a posterior is long and most likely bent
