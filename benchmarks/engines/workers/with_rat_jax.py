@@ -1,0 +1,88 @@
+"""Ours, as a sweep calls it, diagnostics included: the only worker that imports rat_jax.
+
+Option method: "nuts" and "numpyro" are `rat.fit(...).summary()`, in pieces of as many tables as an allocation study
+fits at once; the summary holds R-hat, bulk and tail ESS, mean, sd and interval of every quantity. "exact" is what an
+allocation study does: independent draws in as many threads as there are processors, and every quantity from them.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import rat_jax as rat
+from benchmarks.engines import labels
+from benchmarks.engines.workers import common
+from rat_jax.inference.engines import draw_exact
+from rat_jax.inference.fit import read_policies
+from rat_jax.inference.settings import Problem, Settings, processors
+from rat_jax.model.patterns import count_table
+from rat_jax.model.priors import concentrations
+from rat_jax.studies.elements import elements
+
+AT_ONCE, EXACT_AT_ONCE = 250, 25  # tables; as an allocation study does
+THETAS = tuple(p.name for p in rat.RAT.parameters)
+PACKAGES = ["rat-jax", "jax", "jaxlib", "numpyro", "numpy", "scipy"]
+
+
+def prepare(job: common.Job, counts: np.ndarray) -> common.Engine:
+    run = partial(exact if job.options["method"] == "exact" else chains, job)
+    engine = common.Engine(run, lambda parts: {name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
+    if job.options.get("warm", True):
+        first, second = (_seconds(run, counts, seed) for seed in (-1, -2))
+        job.options["build_seconds"] = max(0.0, first - second)
+    return engine
+
+
+def _seconds(run: Any, counts: np.ndarray, seed: int) -> float:
+    start = time.monotonic()
+    run(counts, seed)
+    return time.monotonic() - start
+
+
+def chains(job: common.Job, counts: np.ndarray, seed: int) -> list[common.Draws]:
+    """Posterior and summary of every piece; the draws of the thetas (and the judge's table) are kept."""
+    parts = []
+    for start in range(0, len(counts), AT_ONCE):
+        table = labels.label_table(job.model, counts[start : start + AT_ONCE])
+        effort = {"num_warmup": job.num_warmup, "num_samples": job.num_samples, "num_chains": job.num_chains}
+        method = job.options["method"]
+        posterior = rat.fit(table, job.model, method, seed=seed, on_failure="keep", **effort)
+        posterior.summary()
+        parts.append(_draws_of(posterior, job.model))
+    return parts
+
+
+def _draws_of(posterior: rat.Posterior, model: str) -> common.Draws:
+    """Single precision, in the order of the workers; part of the time that is measured, and small."""
+    thetas = np.stack(
+        [posterior.data[name].to_numpy() for name in THETAS], axis=-1, dtype=np.float32, casting="same_kind"
+    )
+    if model == "rat":
+        return {"theta": thetas}
+    judge = posterior.data["judge"]
+    state = [judge["state"].to_numpy().tolist().index(f"R={r} A={a} T={t}") for r, a, t in labels.STATES]
+    return {"theta": thetas, "judge": judge.to_numpy()[..., state, :].astype(np.float32)}
+
+
+def exact(job: common.Job, counts: np.ndarray, seed: int) -> list[common.Draws]:
+    """Independent draws of every table and every quantity from them."""
+    network, settings = rat.RAT, Settings(1, job.num_samples, job.num_chains)
+    policies, prior = read_policies(network, None, None), concentrations(network, None)
+
+    def piece(start: int) -> common.Draws:
+        table = rat.read_labels(labels.label_table("rat", counts[start : start + EXACT_AT_ONCE]))
+        problem = Problem(network, count_table(network, table.counts()), prior, policies)
+        quantities = elements(network, policies, draw_exact(problem, seed, settings, None).cells)
+        return {"theta": np.stack([quantities[name] for name in THETAS], axis=-1).astype(np.float32)}
+
+    with ThreadPoolExecutor(processors()) as pool:
+        return list(pool.map(piece, range(0, len(counts), EXACT_AT_ONCE)))
+
+
+if __name__ == "__main__":
+    common.serve(prepare, PACKAGES)
