@@ -52,6 +52,10 @@ class Cell:
     def model(self) -> str:
         return "judge" if self.tables == "judge" else "rat"
 
+    def as_json(self) -> Record:
+        """The fields as they come back from a file."""
+        return json.loads(json.dumps(asdict(self)))
+
     @property
     def words(self) -> str:
         warm, draws, chains = self.settings
@@ -73,7 +77,7 @@ class Bench:
     def record(self, cell: Cell, look: Callable[[common.Draws], Record] | None = None) -> Record:
         """The cell's record: kept from before, or measured now. look: further figures from its draws."""
         engine = ENGINES[cell.engine]
-        base: Record = {"cell": asdict(cell), "label": engine.label}
+        base: Record = {"cell": cell.as_json(), "label": engine.label}
         if engine.is_ours and cell.model == "judge" and not engine.knows_judge:
             return base | {"status": "does not apply"}
         python = python_of(engine, self.environments)

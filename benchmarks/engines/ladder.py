@@ -100,7 +100,7 @@ def study(bench: Bench, size: Size, name: str, settings: tuple[int, int, int]) -
     command = [sys.executable, str(protocol.SCRIPTS / "study.py"), json.dumps(asked)]
     environment = protocol.environment_of(bench.out / "work" / "cache")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    base: Record = {"cell": vars(cell), "label": label}
+    base: Record = {"cell": cell.as_json(), "label": label}
     if done.returncode:
         why = " | ".join(done.stderr.strip().splitlines()[-protocol.LAST_LINES :])
         return base | {"status": "failed", "why": why}

@@ -123,7 +123,7 @@ def _lane_curve(bench: Bench, size: Size, engine: Engine) -> list[Record]:
         if expected > size.point_seconds:
             why = f"left out: expected to take {expected:.0f} s, more than {size.point_seconds:.0f} s"
             bench.say(f"{cell.words}: {why}")
-            found.append({"cell": vars(cell), "label": engine.label, "status": "left out", "why": why})
+            found.append({"cell": cell.as_json(), "label": engine.label, "status": "left out", "why": why})
             continue
         found.append(bench.record(cell))
         if found[-1]["status"] == "measured":

@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,16 @@ LIMIT_SECONDS = 600
 LAST_LINES = 8
 DROPPED = ("JAX_", "XLA_", "OMP_", "NUMBA_", "PYTENSOR", "NUMPYRO_", "PYTHON")  # settings of the caller
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+
+
+LAUNCH = """
+import json, os, runpy, sys
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, json.loads(sys.argv.pop()))
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Puts a worker on its processors before it has any thread."""
 
 
 class Failed(RuntimeError):
@@ -132,17 +141,16 @@ class _Worker:
 
 def _start(python: Path, script: str, folder: Path, cache: Path, cores: Sequence[int]) -> _Worker:
     environment = environment_of(cache) | (ONE_THREAD if len(cores) == 1 else {})
-    pin = partial(os.sched_setaffinity, 0, cores) if hasattr(os, "sched_setaffinity") else None
+    command = [str(python), "-c", LAUNCH, str(SCRIPTS / f"{script}.py"), str(folder), json.dumps(list(cores))]
     with (folder / "log").open("w") as log:
         began = time.monotonic()
         process = subprocess.Popen(
-            [str(python), str(SCRIPTS / f"{script}.py"), str(folder)],
+            command,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=pin,
         )
     return _Worker(process, folder, began)
 
