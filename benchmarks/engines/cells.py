@@ -60,9 +60,7 @@ class Cell:
     def words(self) -> str:
         warm, draws, chains = self.settings
         where = f", {self.curve} {self.x:,.0f}" if self.curve else ""
-        return (
-            f"{self.part}{where}, {ENGINES[self.engine].label}, {self.number:,} tables, {chains} x ({warm} + {draws})"
-        )
+        return f"{self.part}{where}, {ENGINES[self.engine].label}, {self.number:,} tables, {chains} x ({warm:,} + {draws:,})"
 
 
 @dataclass

@@ -18,12 +18,12 @@ from matplotlib.axes import Axes  # noqa: E402
 from benchmarks.engines.engines import ENGINES  # noqa: E402
 from benchmarks.engines.report import Record, best, is_good  # noqa: E402
 
-OURS, PEER, GREY = "#0072B2", "#E69F00", "#666666"
+OURS, PEER, GREY = "#0072B2", "#D55E00", "#666666"
 MARKS = {"lanes": ("o", OURS, "-"), "numpyro-10": ("s", PEER, "--")}
 PANELS = {
-    "mixed": "Study tables, 4 x (500 + 1,000)",
-    "paper": "Study tables, 5 x (2,000 + 10,000)",
-    "judge": "Judge, 23 dimensions, 4 x (500 + 1,000)",
+    "mixed": "Tables of the allocation study",
+    "paper": "The same, at the paper's settings",
+    "judge": "Judge model, 23 dimensions",
 }
 CURVES = {
     "lanes": "lanes (tables x 4 chains, short chains)",
@@ -37,8 +37,8 @@ def draw(records: Sequence[Record], path: Path) -> None:
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     figure, axes = plt.subplots(2, 3, figsize=(12.5, 7.2), layout="constrained")
     for ax, (part, title) in zip(axes[0], PANELS.items(), strict=True):
-        bars(ax, records, part)
-        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
+        by_engine(ax, records, part)
+        ax.set_title(f"{title}\n{_chains(records, part)}", loc="left", fontsize=9)
     for ax, (curve, label) in zip(axes[1], CURVES.items(), strict=True):
         grown(ax, records, curve)
         ax.set_xlabel(label)
@@ -47,8 +47,14 @@ def draw(records: Sequence[Record], path: Path) -> None:
     plt.close(figure)
 
 
-def bars(ax: Axes, records: Sequence[Record], part: str) -> Axes:
-    """One bar per engine, log scale, numbers written out; what is missing or wrong says so."""
+def _chains(records: Sequence[Record], part: str) -> str:
+    """The settings of a part, as its title says them."""
+    found = [r["cell"]["settings"] for r in records if r["cell"]["part"] == part]
+    return "{2} x ({0:,} + {1:,})".format(*found[0]) if found else ""
+
+
+def by_engine(ax: Axes, records: Sequence[Record], part: str) -> Axes:
+    """One point per engine, log scale, numbers written out; what is missing or wrong says so."""
     rows = [(e, best(records, part, name)) for name, e in ENGINES.items()]
     rows = [(e, r) for e, r in rows if r is not None and r["status"] != "does not apply"][::-1]
     if not rows:
@@ -61,10 +67,13 @@ def bars(ax: Axes, records: Sequence[Record], part: str) -> Axes:
             ax.text(least * 1.15, y, word, va="center", color=GREY, style="italic")
             continue
         value = record["ess_per_second"]
-        ax.barh(y, value - least, left=least, color=OURS if engine.is_ours else PEER, height=0.68)
-        ax.text(value * 1.12, y, short(value), va="center")
+        colour, mark = (OURS, "o") if engine.is_ours else (PEER, "s")
+        ax.plot([least, value], [y, y], color=colour, linewidth=1, alpha=0.5)
+        ax.plot(value, y, marker=mark, color=colour, markersize=8)
+        ax.text(value * 1.35, y, short(value), va="center")
     ax.set_xscale("log")
-    ax.set_xlim(least, max(values, default=10.0) * 6)
+    ax.set_xlim(least, max(values, default=10.0) * 8)
+    ax.set_ylim(-0.7, len(rows) - 0.3)
     ax.set_yticks(range(len(rows)), [e.label for e, _ in rows])
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("effective draws per second (log scale)")
@@ -101,7 +110,7 @@ def grown(ax: Axes, records: Sequence[Record], curve: str) -> Axes:
     if curve == "chains":
         ticks = sorted({r["cell"]["x"] for r in points})
         ax.set_xticks(ticks, [f"{t:.0f}" for t in ticks])
-    ax.margins(x=0.08, y=0.2)
+    ax.margins(x=0.08, y=0.3)
     return ax
 
 

@@ -25,6 +25,7 @@ from benchmarks.engines.workers import common
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(__file__).resolve().parent / "workers"
 LIMIT_SECONDS = 600
+POLL_SECONDS = 0.05  # seldom, so that looking takes nothing from the workers, whose own clocks count
 LAST_LINES = 8
 DROPPED = ("JAX_", "XLA_", "OMP_", "NUMBA_", "PYTENSOR", "NUMPYRO_", "PYTHON")  # settings of the caller
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -179,7 +180,7 @@ def _wait(workers: Sequence[_Worker], name: str, started: float) -> None:
                 raise Failed(f"the worker ended with {worker.process.returncode}: {_last_lines(worker.folder)}")
         if waiting and time.monotonic() - started > LIMIT_SECONDS:
             raise Failed(f"not done after {LIMIT_SECONDS} s: {_last_lines(waiting[0].folder)}")
-        time.sleep(common.POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _last_lines(folder: Path) -> str:

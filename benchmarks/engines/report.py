@@ -109,7 +109,7 @@ def _part_table(records: Sequence[Record], part: str) -> list[str]:
         for record in [r for r in records if r["cell"]["part"] == part and r["cell"]["engine"] == name]:
             ratio = f"{by_peer[name]:.1f}" if name in by_peer and record is chosen else ""
             rows.append(_row(engine.label, record, ratio))
-    head = ["engine", "tables", "s/fit", "ESS", "ESS/s", "build s", "memory MB", "answers", "ours is x times"]
+    head = ["engine", "tables", "s/fit", "ESS", "ESS/s", "build s", "memory MB", "answers", "lanes are x times it"]
     return _table(head, rows)
 
 
@@ -137,7 +137,7 @@ def _ladder_table(records: Sequence[Record]) -> list[str]:
         part, (warm, draws, chains) = record["cell"]["part"], record["cell"]["settings"]
         if part == "ladder" and record["status"] == "measured":
             score = record["score"]
-            effort = f"{chains} x ({warm} + {draws})"
+            effort = f"{chains} x ({warm:,} + {draws:,})"
             cells = [
                 f"{record['cell']['number']:,}",
                 digits(record["seconds_per_fit"]),
@@ -145,7 +145,7 @@ def _ladder_table(records: Sequence[Record]) -> list[str]:
             ]
             rows.append([record["label"], effort, *cells, f"{score['ess_least']:,.0f}", score["verdict"]])
         elif part == "study" and record["status"] == "measured":
-            effort = f"{chains} x ({warm} + {draws})"
+            effort = f"{chains} x ({warm:,} + {draws:,})"
             whole = f"{record['study_seconds']:,.1f}, measured"
             per_fit = digits(record["study_seconds"] / record["fits"])
             least = f"{record['ess_least']:,.0f}"
@@ -173,7 +173,7 @@ def _curves_table(records: Sequence[Record]) -> list[str]:
             row = _row(record["label"], record, "")
             warm, draws, chains = cell["settings"]
             rows.append(
-                [cell["curve"], f"{cell['x']:,.0f}", row[0], row[1], f"{chains} x ({warm} + {draws})", *row[2:8]]
+                [cell["curve"], f"{cell['x']:,.0f}", row[0], row[1], f"{chains} x ({warm:,} + {draws:,})", *row[2:8]]
             )
     head = ["curve", "at", "engine", "tables", "chains", "s/fit", "ESS", "ESS/s", "build s", "memory MB", "answers"]
     return _table(head, rows)
