@@ -200,7 +200,7 @@ def test_a_point_of_a_curve_that_takes_too_long_is_left_out_in_words(tmp_path, m
     bench = cells.Bench(tmp_path, None, lambda words: None)
     slow = lambda self, cell: record("numpyro-10", 100.0) | {"cell": vars(cell)}  # noqa: E731 - 30 s a fit
     monkeypatch.setattr(cells.Bench, "record", slow)
-    size = plan.Size(rows=(), chains=(), lanes=(4, 40))
+    size = plan.Size(rows=(), chains=(), lanes=(400, 4000))
     first, second, *_ = plan.scaling(bench, size, ["numpyro-10"])
     assert first["status"] == "measured" and second["status"] == "left out" and "expected to take" in second["why"]
 

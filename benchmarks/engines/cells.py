@@ -12,7 +12,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -25,8 +25,8 @@ from benchmarks.engines.engines import ENGINES, missing, python_of
 from benchmarks.engines.workers import common
 
 Record = dict[str, Any]
-MOST_SCORED = 400  # tables whose draws come back
-SEED, WARM_SEED = 20_260, 20_261
+MOST_SCORED = MOST_WARM = 400  # tables whose draws come back, tables of a warm-up
+SEED = 20_260
 JUDGE_DRAWS = 4000
 
 
@@ -60,7 +60,8 @@ class Cell:
     def words(self) -> str:
         warm, draws, chains = self.settings
         where = f", {self.curve} {self.x:,.0f}" if self.curve else ""
-        return f"{self.part}{where}, {ENGINES[self.engine].label}, {self.number:,} tables, {chains} x ({warm:,} + {draws:,})"
+        what = f"{self.part}{where}, {ENGINES[self.engine].label}, {self.number:,} tables"
+        return f"{what}, {chains} x ({warm:,} + {draws:,})"
 
 
 @dataclass
@@ -97,10 +98,10 @@ class Bench:
         return found
 
     def _measured(self, cell: Cell, python: Path, look: Callable[[common.Draws], Record] | None) -> Record:
-        engine, timed = ENGINES[cell.engine], counts_of(cell, SEED)
+        engine, timed = ENGINES[cell.engine], counts_of(cell)
         builds = self.out / "builds" / engine.name if engine.keeps_builds and not cell.is_cold else None
         is_built = builds is not None and any(builds.glob(f"{cell.model}-*"))
-        warm = None if cell.is_cold else counts_of(replace(cell, number=min(cell.number, 400)), WARM_SEED)
+        warm = None if cell.is_cold else varied(timed[:MOST_WARM])
         began, load = datetime.now(UTC), os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         m = protocol.measure(
             engine,
@@ -162,15 +163,20 @@ def in_words(record: Record) -> str:
     )
 
 
-def counts_of(cell: Cell, seed: int) -> np.ndarray:
+def counts_of(cell: Cell) -> np.ndarray:
     """The tables of a cell, [number, K]."""
     if cell.tables == "judge":
-        return tables.judged(cell.number, seed)
+        return tables.judged(cell.number, SEED)
     if cell.tables == "growing":
         return tables.growing(cell.rows, cell.number)
     if cell.tables == "half":
-        return tables.mixed(1, seed)[tables.HALF][: cell.number]
-    return tables.mixed(-(-cell.number // len(tables.CELLS)), seed)[: cell.number]
+        return tables.mixed(1, SEED)[tables.HALF][: cell.number]
+    return tables.mixed(-(-cell.number // len(tables.CELLS)), SEED)[: cell.number]
+
+
+def varied(counts: np.ndarray) -> np.ndarray:
+    """Other tables in which the same cells are empty, so that whatever depends on the patterns that occur is built."""
+    return counts + np.where(counts > 0, 1 + (np.arange(len(counts)) % 3)[:, None], 0)
 
 
 def fingerprint(cell: Cell) -> str:

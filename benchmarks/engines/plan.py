@@ -56,6 +56,7 @@ QUICK = Size(
     study_replicates=2,
 )
 
+FULL_BATCH = 400  # lanes from which on twice as many take about twice as long
 SLOW = ("nutpie", "pystan")
 CURVES = ("lanes", "numpyro-10")
 
@@ -126,7 +127,7 @@ def _lane_curve(bench: Bench, size: Size, engine: Engine) -> list[Record]:
             found.append({"cell": cell.as_json(), "label": engine.label, "status": "left out", "why": why})
             continue
         found.append(bench.record(cell))
-        if found[-1]["status"] == "measured":
+        if found[-1]["status"] == "measured" and lanes >= FULL_BATCH:
             per_lane = found[-1]["seconds_per_fit"] / 4
     return found
 

@@ -78,7 +78,8 @@ def exact(job: common.Job, counts: np.ndarray, seed: int) -> list[common.Draws]:
         table = rat.read_labels(labels.label_table("rat", counts[start : start + EXACT_AT_ONCE]))
         problem = Problem(network, count_table(network, table.counts()), prior, policies)
         quantities = elements(network, policies, draw_exact(problem, seed, settings, None).cells)
-        return {"theta": np.stack([quantities[name] for name in THETAS], axis=-1).astype(np.float32)}
+        thetas = np.stack([quantities[name] for name in THETAS], axis=-1).astype(np.float32)
+        return {"theta": thetas.reshape(len(thetas), job.num_chains, job.num_samples, len(THETAS))}
 
     with ThreadPoolExecutor(processors()) as pool:
         return list(pool.map(piece, range(0, len(counts), EXACT_AT_ONCE)))
