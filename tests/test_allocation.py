@@ -241,7 +241,7 @@ def test_a_study_resumes_to_the_same_numbers_and_says_what_it_could_not_use(tmp_
         pd.testing.assert_frame_equal(study.table, whole.table, check_exact=True)
     with pytest.warns(rat.KeptPieceWarning, match="another study"):
         other = kept_study(tmp_path, seed=1)
-    assert not other.table.equals(whole.table) and len(other.notes) == 4
+    assert not other.table.equals(whole.table) and len(other.notes) == 5
 
 
 def test_finished_pieces_are_not_computed_again(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rat_jax.cli import terminal
 from rat_jax.cli.study_options import StudyOptions
-from rat_jax.cli.terminal import BAD_VERDICT, DONE, complain, progress_bar
+from rat_jax.cli.terminal import BAD_VERDICT, COULD_NOT_RUN, DONE, INTERRUPTED, complain, leave_at_once, study_bar
 from rat_jax.cli.work import check_targets
 
 if TYPE_CHECKING:
@@ -38,6 +38,13 @@ OPTION_OF = {
 }
 """The option behind an argument of `allocation_study`, for errors that begin with the argument's name."""
 
+_WORDS = {
+    r"\buse budget='(\w+)'": r"use --budget \1",
+    r"\bwith out=FOLDER\b": "with --out DIR",
+    r"\blower num_samples or num_chains\b": "lower --num-samples or --num-chains",
+    r"\bthe same call\b": "the same command",
+}
+
 
 def check_options(options: StudyOptions, labels: Path | None, *reading: Sequence[str] | None) -> None:
     """Find what is misspelt or contradicts, or a file that cannot be written, before any work is done."""
@@ -56,7 +63,15 @@ def study_and_tell(population: Any, options: StudyOptions) -> int:
     from rat_jax.report.allocation_health import health_sentence
     from rat_jax.report.console import PlainConsole
 
-    study = _run(population, options)
+    try:
+        study = _run(population, options)
+    except KeyboardInterrupt as interrupt:
+        complain(in_option_names(str(interrupt) or "interrupted"), INTERRUPTED)
+        if getattr(interrupt, "at_work", False):
+            leave_at_once(INTERRUPTED)
+        return INTERRUPTED
+    except (ValueError, OSError, MemoryError) as error:
+        return complain(in_option_names(str(error)), COULD_NOT_RUN)
     _write(study, options)
     console = PlainConsole()
     console.print(str(study), markup=False)
@@ -71,19 +86,18 @@ def _run(population: Any, options: StudyOptions) -> AllocationStudy:
     import rat_jax as rat
 
     terminal.use_compilation_cache()
-    with progress_bar() as progress, warnings.catch_warnings():
+    with study_bar() as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", rat.KeptPieceWarning)  # the result prints what it says
-        try:
-            return rat.allocation_study(population, progress=progress, **options.arguments())
-        except ValueError as error:
-            raise ValueError(in_option_names(str(error))) from error
+        return rat.allocation_study(population, progress=progress, **options.arguments())
 
 
 def in_option_names(message: str) -> str:
     """An error of `allocation_study` as a reader of the command line knows its words."""
     name, colon, rest = message.partition(":")
     said = f"{OPTION_OF[name]}:{rest}" if colon and name in OPTION_OF else message
-    return re.sub(r"\buse budget='(\w+)'", r"use --budget \1", said)
+    for words, in_options in _WORDS.items():
+        said = re.sub(words, in_options, said)
+    return said
 
 
 def document(study: AllocationStudy, failed: Mapping[tuple[str, str, float], str]) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 DONE, COULD_NOT_RUN, BAD_VERDICT, INTERRUPTED = 0, 1, 2, 130
 
@@ -33,6 +35,55 @@ def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
     with Progress(*looks, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("preparing", total=None)
         yield lambda done, total: bar.update(task, description="sampling", completed=done, total=total)
+
+
+@contextmanager
+def study_bar() -> Iterator[Callable[[int, int], None] | None]:
+    """Fits done of all, rate and time left on stderr while a study runs; nothing where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    looks = (SpinnerColumn(), BarColumn(16), TextColumn("{task.description}"), TimeElapsedColumn())
+    pace = Pace()
+    with Progress(*looks, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("preparing", total=None)
+        yield lambda done, total: bar.update(task, description=pace(done, total), completed=done, total=total)
+
+
+class Pace:
+    """How fast fits are finished. What is done when it is first told was done before, and counts for no rate."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.first: tuple[int, float] | None = None
+
+    def __call__(self, done: int, total: int) -> str:
+        """ "1,200 of 5,000 fits, 240 fits/s, 16 s left" """
+        said, now = f"{done:,} of {total:,} fits", self.clock()
+        if self.first is None:
+            self.first = done, now
+        before, start = self.first
+        if done == before or now <= start:
+            return said
+        rate = (done - before) / (now - start)
+        return f"{said}, {rate:,.{0 if rate >= 10 else 2}f} fits/s, {_time((total - done) / rate)} left"
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if hours else (f"{minutes} min {rest} s" if minutes else f"{rest} s")
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """End the process without waiting for what its threads are computing."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def use_compilation_cache() -> None:

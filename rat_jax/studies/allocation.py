@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,8 @@ from rat_jax.model.priors import concentrations, describe
 from rat_jax.model.settling import outcome_weights
 from rat_jax.naming import checked
 from rat_jax.studies.allocation_result import AllocationStudy, standard_error
-from rat_jax.studies.kept import Kept, fingerprint_of
+from rat_jax.studies.kept import Arrays, Kept
+from rat_jax.studies.pieces import Piece, Work
 from rat_jax.studies.population import read_population
 from rat_jax.studies.resampling import Resampling
 from rat_jax.studies.strategies import FREE, Plan, plan_of, read_strategies
@@ -36,7 +36,7 @@ AT_ONCE = 250  # replicates fitted in one batch: one compiled shape, bounded mem
 ABSTENTION = ("annotated", "all")
 BUDGETS = ("rows", "labels")
 KEYS = ["system", "strategy", "additional", "quantity"]
-FORMAT = 2
+FORMAT = 3
 
 
 class KeptPieceWarning(UserWarning):
@@ -87,13 +87,19 @@ def allocation_study(
     method: "exact" (independent draws), "nuts", "numpyro" or "auto": exact for model "rat" where it applies.
     seed: whole number. Every replicate's rows depend on it and on the system's name, not on the strategy.
     out: folder that keeps finished pieces; a study that was killed goes on from there to the same numbers. Files that
-        are damaged or belong to other work are computed again, with a `KeptPieceWarning`.
-    progress: called with (fits done, fits in all).
+        are damaged or belong to other work are computed again, with a `KeptPieceWarning`. Several processes may be
+        given one folder at the same time: they share the work, and each returns the whole study.
+    progress: called with (fits done, fits in all), first with those that were kept.
 
     Raises
     ------
     ValueError
         For a population with gaps, unknown strategies, labels or options, and a budget beyond the population.
+    OSError, MemoryError
+        For a disk that is full, a folder that cannot be written, and memory that does not suffice; the message tells
+        how much is finished and kept.
+    KeyboardInterrupt
+        For Ctrl-C. Pressed once, the pieces at work are finished and kept first; pressed twice, it is raised at once.
 
     Examples
     --------
@@ -132,40 +138,22 @@ def allocation_study(
     )
     budgets = _checked_budgets(additional, budget)
     work.check_limits(budgets)
-    kept = Kept(None if out is None else Path(out), fingerprint_of(_facts(work, prices)))
-    pieces = list(_pieces(work, plans, budgets))
-    results: dict[tuple[str, str, float], list[dict[str, np.ndarray]]] = {}
-    total, done = len(plans) * len(budgets) * len(whole.systems) * work.replicates, 0
-
-    def finished(piece: tuple[int, Plan, float, range]) -> dict[str, np.ndarray]:
-        s, plan, spent, those = piece
-        name = f"{whole.systems[s]}\0{plan.strategy}\0{spent!r}\0{those.start}\0{those.stop}"
-        arrays = kept.load(name)
-        if arrays is None:
-            arrays = work.run(s, plan, spent, those)
-            kept.save(name, arrays)
-        return arrays
-
+    kept = Kept(None if out is None else Path(out), _facts(work, prices), _design(work, plans, budgets))
+    cells = list(_cells(work, plans, budgets))
+    todo = Work([_piece(work, *cell) for cell in cells], kept, progress)
+    todo.load()
     # chains use all processors by themselves
-    pool = ThreadPoolExecutor(1 if work.uses_chains else processors())
-    try:
-        for (s, plan, spent, those), arrays in zip(pieces, pool.map(finished, pieces), strict=True):
-            results.setdefault((whole.systems[s], plan.strategy.name, float(spent)), []).append(arrays)
-            done += len(those)
-            if progress is not None:
-                progress(done, total)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    todo.run(range(len(cells)), 1 if work.uses_chains else processors())
     for note in kept.refused:
         warnings.warn(note, KeptPieceWarning, stacklevel=2)
-    joined = {
-        key: {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        for key, parts in results.items()
-    }
+    parts: dict[tuple[str, str, float], list[Arrays]] = {}
+    for (s, plan, spent, _), arrays in zip(cells, todo.finished(), strict=True):
+        parts.setdefault((whole.systems[s], plan.strategy.name, float(spent)), []).append(arrays)
+    joined = {key: {name: np.concatenate([p[name] for p in own]) for name in own[0]} for key, own in parts.items()}
     return _study(work, joined, budgets, prices, tuple(kept.refused))
 
 
-def _pieces(
+def _cells(
     work: Resampling, plans: Sequence[Plan], budgets: Sequence[float]
 ) -> Iterator[tuple[int, Plan, float, range]]:
     for s in range(len(work.population.systems)):
@@ -173,6 +161,11 @@ def _pieces(
             for spent in budgets:
                 for start in range(0, work.replicates, AT_ONCE):
                     yield s, plan, spent, range(start, min(start + AT_ONCE, work.replicates))
+
+
+def _piece(work: Resampling, s: int, plan: Plan, spent: float, those: range) -> Piece:
+    name = f"{work.population.systems[s]}\0{plan.strategy}\0{spent!r}\0{those.start}\0{those.stop}"
+    return Piece(name, len(those), lambda: work.run(s, plan, spent, those))
 
 
 def _study(
@@ -223,8 +216,7 @@ def _facts(work: Resampling, costs: Mapping[str, float]) -> dict[str, Any]:
     population = work.population
     return {
         "format": FORMAT,
-        "version": version("rat-jax"),
-        "numpy": np.__version__,
+        "versions": {name: version(name) for name in ("rat-jax", "numpy", "scipy", "jax", "jaxlib")},
         "declaration": dict(population.declaration),
         "systems": population.systems,
         "rows": population.rows,
@@ -234,6 +226,18 @@ def _facts(work: Resampling, costs: Mapping[str, float]) -> dict[str, Any]:
         "costs": dict(costs),
         "settings": vars(work.settings),
         **{name: getattr(work, name) for name in ("method", "seed", "base", "budget", "abstention")},
+    }
+
+
+def _design(work: Resampling, plans: Sequence[Plan], budgets: Sequence[float]) -> dict[str, Any]:
+    """What the study asks for, for whoever finds the folder of its pieces."""
+    return {
+        "model": work.population.network.name,
+        "systems": work.population.systems,
+        "strategies": [plan.strategy.name for plan in plans],
+        "additional": budgets,
+        "replicates": work.replicates,
+        "replicates in a piece": AT_ONCE,
     }
 
 
