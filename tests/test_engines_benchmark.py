@@ -64,6 +64,16 @@ def test_workers_begin_together_and_the_slower_one_ends_the_clock(monkeypatch, t
     assert found.versions["numpy"] == np.__version__ and found.versions["no-such-package"] == "not installed"
 
 
+def test_draws_that_come_back_are_those_of_the_tables_that_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(protocol, "processors", lambda most: [0, 0])
+    timed = np.zeros((6, 12), int)
+    timed[:, 0] = [1, 2, 3, 4, 5, 6]
+    engine = stand_in(monkeypatch, tmp_path)
+    found = measured(engine, tmp_path, timed, keep=4, options={"sleep": 0.0})
+    assert len(found.tables) == 4
+    assert (found.draws["theta"][:, 0, 0, 0] % 1000 == timed[found.tables, 0]).all()
+
+
 def test_the_clock_runs_from_the_first_start_to_the_last_end():
     assert protocol.wall_seconds([[1.0, 10.0], [1.5, 11.0]], [[3.0, 12.0], [2.0, 14.0]]) == [2.0, 4.0]
 

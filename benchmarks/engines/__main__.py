@@ -89,10 +89,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--environments", type=Path, help="folder that benchmarks.engines.install filled")
     parser.add_argument("--quick", action="store_true", help="small sizes, part mixed unless --part says otherwise")
-    parser.add_argument("--only", type=_names, default=list(ENGINES), help=f"of {', '.join(ENGINES)}")
+    parser.add_argument("--only", type=_names, help=f"of {', '.join(ENGINES)} (--quick: one NumPyro only)")
     parser.add_argument("--part", action="append", choices=tuple(PARTS), help="may be given several times; all")
     parser.add_argument("--document", type=Path, help="Markdown file whose results are replaced by these")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.only = options.only or list(plan.QUICK_ENGINES if options.quick else ENGINES)
+    return options
 
 
 def _names(text: str) -> list[str]:

@@ -25,7 +25,8 @@ from benchmarks.engines.engines import ENGINES, missing, python_of
 from benchmarks.engines.workers import common
 
 Record = dict[str, Any]
-MOST_SCORED = MOST_WARM = 400  # tables whose draws come back, tables of a warm-up
+MOST_WARM = 400  # tables of a warm-up
+MOST_SCORED, MOST_DRAWS, MOST_JUDGED = 400, 2_000_000, 8  # tables and draws that come back; judge tables
 SEED = 20_260
 JUDGE_DRAWS = 4000
 
@@ -51,6 +52,12 @@ class Cell:
     @property
     def model(self) -> str:
         return "judge" if self.tables == "judge" else "rat"
+
+    @property
+    def scored(self) -> int:
+        """So many tables are held against the truth, the first ones of each worker."""
+        _, draws, chains = self.settings
+        return min(MOST_JUDGED if self.model == "judge" else MOST_SCORED, max(8, MOST_DRAWS // (draws * chains)))
 
     def as_json(self) -> Record:
         """The fields as they come back from a file."""
@@ -112,12 +119,12 @@ class Bench:
             warm=warm,
             settings=cell.settings,
             seeds=[cell.seed * 10 + i for i in range(cell.repeats)],
-            keep=MOST_SCORED,
+            keep=cell.scored,
             most_processors=cell.most_processors,
             builds=builds,
             options={"warm": False} if cell.is_cold else None,
         )
-        score = scoring.score(cell.model, m.draws, self.truth(cell, timed[:MOST_SCORED], m.draws))
+        score = scoring.score(cell.model, m.draws, self.truth(cell, timed[m.tables]))
         seconds = statistics.median(m.seconds)
         found: Record = {
             "date": began.isoformat(timespec="seconds"),
@@ -133,9 +140,8 @@ class Bench:
         }
         return found | (look(m.draws) if look else {})
 
-    def truth(self, cell: Cell, counts: np.ndarray, draws: common.Draws) -> scoring.Truth | None:
-        """What the answers of a cell are held against, made once per set of tables and kept."""
-        counts = counts[: len(draws["theta"])]
+    def truth(self, cell: Cell, counts: np.ndarray) -> scoring.Truth | None:
+        """What answers for these tables are held against, made once per set of tables and kept."""
         name = hashlib.sha256(counts.tobytes() + str((counts.shape, self.judge_draws)).encode()).hexdigest()[:16]
         path = self.out / "truth" / f"{name}.npz"
         if not path.exists():
@@ -182,7 +188,9 @@ def varied(counts: np.ndarray) -> np.ndarray:
 def fingerprint(cell: Cell) -> str:
     """Of all that a cell's numbers depend on."""
     engine = ENGINES[cell.engine]
-    sources = [*protocol.SCRIPTS.glob("common.py"), protocol.SCRIPTS / f"{engine.script}.py"]
+    scripts = (protocol.SCRIPTS / f"{name}.py" for name in ("common", "jax_density", engine.script))
+    shared = (protocol.SCRIPTS.parent / f"{name}.py" for name in ("labels", "tables", "scoring", "gibbs"))
+    sources = [path for path in (*scripts, *shared) if path.exists()]
     text = json.dumps([asdict(cell), dict(engine.options), _digest(tuple(sources))])
     text += _digest(tuple(sorted((protocol.ROOT / "rat_jax").rglob("*.py")))) if engine.is_ours else ""
     return f"{cell.part}-{cell.engine}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

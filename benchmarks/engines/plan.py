@@ -27,13 +27,13 @@ class Size:
     short: Settings = (100, 200, 4)
     ours: tuple[int, ...] = (40, 400, 4000)
     peers: tuple[int, ...] = (40, 200)
-    paper_ours: tuple[int, ...] = (40, 400)
+    paper_ours: tuple[int, ...] = (40, 200)
     judge: int = 8
     judge_ours: tuple[int, ...] = (8, 80)
     with_cold: bool = True
     lanes: tuple[int, ...] = (4, 40, 400, 4000, 20_000)
-    rows: tuple[int, ...] = (10**2, 10**3, 10**5, 10**7, 10**9)
-    chains: tuple[int, ...] = (1, 2, 4, 8, 16)
+    rows: tuple[int, ...] = (10**2, 10**4, 10**6, 10**9)
+    chains: tuple[int, ...] = (1, 4, 16)
     repeats: int = 3
     point_seconds: float = 60.0  # a point of a curve that would take longer is left out
     study_replicates: int = 500
@@ -57,6 +57,7 @@ QUICK = Size(
 )
 
 FULL_BATCH = 400  # lanes from which on twice as many take about twice as long
+QUICK_ENGINES = ("lanes", "exact", "blackjax", "numpyro-5", "nutpie", "pystan")
 SLOW = ("nutpie", "pystan")
 CURVES = ("lanes", "numpyro-10")
 

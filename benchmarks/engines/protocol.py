@@ -51,7 +51,8 @@ class Measured:
 
     seconds: wall time of each repeat, from the start signal until the slowest worker was done.
     build_seconds: of the slowest worker. cold_seconds: from the start of the process to the first draws.
-    peak_bytes: of all workers together. draws: theta [T, C, D, 5] and so on of the last repeat, tables in order.
+    peak_bytes: of all workers together. draws: theta [T, C, D, 5] and so on of the last repeat, for the T tables at the
+    positions `tables`.
     """
 
     seconds: list[float]
@@ -60,6 +61,7 @@ class Measured:
     peak_bytes: int
     versions: dict[str, str]
     draws: common.Draws
+    tables: np.ndarray
     reports: list[dict[str, Any]]
 
 
@@ -119,7 +121,7 @@ def measure(
             for worker in workers:
                 (worker.folder / f"go_{repeat}").touch()
         _wait(workers, common.RESULT, started)
-        return _gathered(workers)
+        return _gathered(workers, shares)
     finally:
         for worker in workers:
             worker.stop()
@@ -188,7 +190,7 @@ def _last_lines(folder: Path) -> str:
     return " | ".join(line.strip() for line in lines[-LAST_LINES:] if line.strip()) or "it printed nothing"
 
 
-def _gathered(workers: Sequence[_Worker]) -> Measured:
+def _gathered(workers: Sequence[_Worker], shares: Sequence[np.ndarray]) -> Measured:
     reports = [json.loads((w.folder / common.RESULT).read_text(encoding="utf-8")) for w in workers]
     parts = []
     for worker in workers:
@@ -202,6 +204,7 @@ def _gathered(workers: Sequence[_Worker]) -> Measured:
         peak_bytes=sum(r["peak_bytes"] for r in reports),
         versions=reports[0]["versions"],
         draws={name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
+        tables=np.concatenate([s[: len(part["theta"])] for s, part in zip(shares, parts, strict=True)]),
         reports=[r["options"] for r in reports],
     )
 

@@ -35,10 +35,6 @@ class Truth:
     sd_error: np.ndarray
     source: str
 
-    def take(self, number: int) -> Truth:
-        """Of the first tables."""
-        return Truth(*(getattr(self, f)[:number] for f in ("mean", "sd", "mean_error", "sd_error")), self.source)
-
 
 def state_probabilities(theta: np.ndarray) -> np.ndarray:
     """[..., 6] from thetas [..., 5]."""

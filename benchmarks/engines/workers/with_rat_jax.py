@@ -25,6 +25,7 @@ from rat_jax.model.priors import concentrations
 from rat_jax.studies.elements import elements
 
 AT_ONCE, EXACT_AT_ONCE = 250, 25  # tables; as an allocation study does
+NUMPYRO_CHUNK = 250  # iterations per compiled call
 THETAS = tuple(p.name for p in rat.RAT.parameters)
 PACKAGES = ["rat-jax", "jax", "jaxlib", "numpyro", "numpy", "scipy"]
 
@@ -33,7 +34,9 @@ def prepare(job: common.Job, counts: np.ndarray) -> common.Engine:
     run = partial(exact if job.options["method"] == "exact" else chains, job)
     engine = common.Engine(run, lambda parts: {name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
     if job.options.get("warm", True):
-        first, second = (_seconds(run, counts, seed) for seed in (-1, -2))
+        short = job._replace(num_samples=min(job.num_samples, NUMPYRO_CHUNK))  # compiles the same
+        trial = partial(chains, short) if job.options["method"] == "numpyro" else run
+        first, second = (_seconds(trial, counts, seed) for seed in (-1, -2))
         job.options["build_seconds"] = max(0.0, first - second)
     return engine
 
