@@ -1,7 +1,7 @@
 """Every engine on the same tables in one run: results.json, performance.md and performance.png.
 
     python -m benchmarks.engines.install --environments DIR       # once
-    python -m benchmarks.engines --out DIR --environments DIR     # about 25 minutes on two idle cores
+    python -m benchmarks.engines --out DIR --environments DIR     # half an hour on two idle cores
     python -m benchmarks.engines --out DIR --environments DIR --quick
     python -m benchmarks.engines --out DIR --part judge --only lanes,numpyro-5
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -50,6 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
     for part in options.part or (QUICK_PARTS if options.quick else tuple(PARTS)):
         records += PARTS[part](bench, size, options.only)
         _write(out, records, options)
+    shutil.rmtree(out / "work", ignore_errors=True)
     if options.document:
         update(options.document, report.markdown(records, _about(options)), out / "performance.png")
     say(f"written to {options.out}: performance.md, performance.png, results.json")
