@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from rat_jax.inference.convergence import FEW_LAGS, R_HAT_CEILING, Convergence, convergence
+from rat_jax.inference.condense import condensed
+from rat_jax.inference.convergence import R_HAT_CEILING, Convergence, convergence
+from rat_jax.inference.effective_size import FEW_LAGS
 
 
 def ar1_chains(phi, shape, seed=0):
@@ -228,3 +230,28 @@ def test_draws_are_left_as_they_were():
     before = draws.copy()
     convergence(draws)
     assert np.array_equal(draws, before)
+
+
+@pytest.mark.parametrize("draws", [1000, 501, 2500])
+def test_what_a_sweep_keeps_are_the_figures_of_the_whole_diagnosis(draws):
+    """Well and badly mixed lanes, ties, a lane that is constant, chains that are stuck each at its own value."""
+    for phi in (-0.2, 0.3, 0.95):
+        x = 1 / (1 + np.exp(-0.3 * ar1_chains(phi, (30, 4, draws)) - 2))
+        x[0], x[1], x[2, 0], x[3] = np.round(x[0], 2), 0.3, 0.2, np.arange(4)[:, None]
+        x[4] = 1e-9 * x[4] + 0.7  # beyond single precision
+        found, whole = condensed(x, [0.025, 0.975]), convergence(x)
+        np.testing.assert_allclose(found.r_hat, whole.r_hat, rtol=1e-3)
+        np.testing.assert_allclose(found.ess_bulk, whole.ess_bulk, rtol=1e-3)
+        np.testing.assert_allclose(found.ess_tail, whole.ess_tail, rtol=1e-2)
+        np.testing.assert_allclose(found.mean, x.mean(axis=(1, 2)), rtol=1e-14)
+        quantiles = np.quantile(x.reshape(30, -1), [0.025, 0.975], axis=1).T
+        np.testing.assert_array_equal(found.quantiles, quantiles)
+
+
+def test_a_sweep_refuses_draws_that_are_not_finite():
+    draws = np.random.default_rng(0).normal(size=(3, 2, 10))
+    draws[1, 0, 3] = np.nan
+    with pytest.raises(ValueError, match=r"finite.*index \(1,\)"):
+        condensed(draws, [0.5])
+    wide = np.array([1e308, -1e308, 0.0, 1.0] * 5).reshape(1, 2, 10)
+    assert np.isfinite(np.concatenate([x.reshape(-1) for x in condensed(wide, [0.5])])).all()

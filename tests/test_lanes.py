@@ -1,6 +1,7 @@
 """The lane engine: its random numbers, its density, its trees against a recursive one, and what it leaves invariant."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -140,12 +141,12 @@ class Normal:
     sd: tuple[float, ...]
 
     def __call__(self, data, z):
-        x = data[1].logits(z) / jnp.asarray(self.sd, z.dtype)[:, None]
-        return 0.5 * (x * x).sum(axis=0), data[1].pulled(x / jnp.asarray(self.sd, z.dtype)[:, None])
+        x = data[2].logits(z) / jnp.asarray(self.sd, z.dtype)[:, None]
+        return 0.5 * (x * x).sum(axis=0), data[2].pulled(x / jnp.asarray(self.sd, z.dtype)[:, None])
 
 
 def unit(dim, num_lanes, dtype=np.float32):
-    return ((), Coordinates(np.zeros((dim, num_lanes), dtype), np.ones((dim, num_lanes), dtype)))
+    return ((), (), Coordinates(np.zeros((dim, num_lanes), dtype), np.ones((dim, num_lanes), dtype)))
 
 
 def recursive_draw(sd, z, r, step, words, max_depth):
@@ -273,18 +274,23 @@ class Correlated:
     """A normal distribution whose precision matrix is the data."""
 
     def __call__(self, data, z):
-        slope = jnp.einsum("ij,jl->il", data[0], data[1].logits(z))
-        return 0.5 * (data[1].logits(z) * slope).sum(axis=0), data[1].pulled(slope)
+        slope = jnp.einsum("ij,jl->il", data[0], data[2].logits(z))
+        return 0.5 * (data[2].logits(z) * slope).sum(axis=0), data[2].pulled(slope)
 
 
 def chains(potential, given, dim, settings, num_lanes=32, target=0.8, seed=0, max_depth=7):
     def work(lanes):
         rng = np.random.default_rng(seed)
         keys, starts = rng.integers(0, 2**32, (2, num_lanes), dtype=np.uint32), rng.normal(size=(dim, num_lanes))
-        at = unit(dim, len(lanes))[1]
-        return Work((given, at), starts[:, lanes].astype(np.float32), keys[:, lanes])
+        at, depth = unit(dim, len(lanes))[2], np.full(len(lanes), max_depth)
+        return Work((given, (), at), starts[:, lanes].astype(np.float32), keys[:, lanes], depth)
 
-    return sample_lanes(potential, work, num_lanes, settings, target, lambda *_: None, max_depth)
+    return found_by(potential, work, num_lanes, settings, target)
+
+
+def found_by(potential, work, num_lanes, settings, target):
+    found = sample_lanes(potential, work, num_lanes, settings, target, lambda *_: None)
+    return SimpleNamespace(draws=found.pop("logits"), stats=found)
 
 
 @pytest.mark.parametrize("dim", [2, 10, 50])
@@ -355,15 +361,16 @@ def test_a_gradient_that_breaks_off_is_a_divergence_and_no_nan():
     @dataclasses.dataclass(frozen=True)
     class Edge:
         def __call__(self, data, z):
-            x = data[1].logits(z)
+            x = data[2].logits(z)
             outside = (x > 1).any(axis=0)
-            return jnp.where(outside, jnp.nan, 0.5 * (x**2).sum(axis=0)), jnp.where(outside, jnp.nan, data[1].pulled(x))
+            return jnp.where(outside, jnp.nan, 0.5 * (x**2).sum(axis=0)), jnp.where(outside, jnp.nan, data[2].pulled(x))
 
     def work(lanes):
         keys = np.random.default_rng(0).integers(0, 2**32, (2, 8), dtype=np.uint32)
-        return Work(unit(2, len(lanes)), np.zeros((2, len(lanes)), np.float32), keys[:, lanes])
+        depth = np.full(len(lanes), 10)
+        return Work(unit(2, len(lanes)), np.zeros((2, len(lanes)), np.float32), keys[:, lanes], depth)
 
-    found = sample_lanes(Edge(), work, 8, Settings(100, 200), 0.8, lambda *_: None)
+    found = found_by(Edge(), work, 8, Settings(100, 200), 0.8)
     assert found.stats["diverging"].any() and np.isfinite(found.draws).all() and (found.draws <= 1).all()
     assert all(np.isfinite(x).all() for x in found.stats.values())
 

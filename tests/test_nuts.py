@@ -116,7 +116,7 @@ def test_progress_is_reported_to_the_end(two_systems):
     rat.fit(
         two_systems, method="nuts", progress=lambda done, total: seen.append((done, total)), on_failure="keep", **FEW
     )
-    assert seen[-1] == (70, 70) and seen == sorted(seen)
+    assert seen[-1] == (280, 280) and seen == sorted(seen)  # two systems, two chains each, 70 draws
 
 
 def test_a_fit_and_its_summary_need_no_arviz_funsor_or_h5netcdf():

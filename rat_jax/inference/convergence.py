@@ -11,16 +11,19 @@ section 3.3. Stan and ArviZ compute the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import next_fast_len
-from scipy.special import ndtri
+
+from rat_jax.inference.effective_size import effective_size, is_constant, ratio
+from rat_jax.inference.rank_scores import Floats, normal_scores
 
 __all__ = ["MIN_DRAWS", "R_HAT_CEILING", "Convergence", "convergence"]
 
-Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 MIN_DRAWS = 4
 """Fewest draws per chain: halves of two draws are the shortest that have a variance."""
@@ -31,10 +34,7 @@ R_HAT_CEILING = 1e6
 TAIL_PERCENT = (5, 95)
 """The tails that `ess_tail` looks at, in percent: whole numbers, so that positions come without rounding."""
 
-FEW_LAGS = (6, 20)
-"""Lags looked at before all of them: the autocorrelations of well-mixed chains have vanished by then."""
-
-BLOCK_DRAWS = 250_000
+BLOCK_DRAWS = 100_000
 """Draws worked on at a time: enough to keep NumPy busy, few enough to stay in the processor's cache."""
 
 
@@ -91,17 +91,21 @@ def convergence(draws: ArrayLike) -> Convergence:
 
     Source: Vehtari et al. 2021; Geyer 1992, section 3.3.
     """
-    draws = _checked(draws)
-    lanes, sample = draws.shape[:-2], draws.shape[-2:]
-    flat = draws.reshape(-1, *sample)
-    block = max(1, BLOCK_DRAWS // (sample[0] * sample[1]))
-    blocks = [flat[start : start + block] for start in range(0, max(1, len(flat)), block)]
-    parts = [_diagnose(one) for one in blocks]
+    checked = checked_draws(draws)
+    lanes, sample = checked.shape[:-2], checked.shape[-2:]
+    parts = in_blocks(_diagnose, checked.reshape(-1, *sample))
     names = [field.name for field in fields(Convergence)]
     return Convergence(*(np.concatenate([getattr(p, name) for p in parts]).reshape(lanes) for name in names))
 
 
-def _checked(draws: ArrayLike) -> NDArray[np.number]:
+def in_blocks(work: Callable[[NDArray[np.number]], T], draws: NDArray[np.number]) -> list[T]:
+    """`work` on draws [lane, chain, draw], so many lanes at a time as stay in the processor's cache."""
+    block = max(1, BLOCK_DRAWS // (draws.shape[1] * draws.shape[2]))
+    blocks = [draws[start : start + block] for start in range(0, max(1, len(draws)), block)]
+    return [work(one) for one in blocks]
+
+
+def checked_draws(draws: ArrayLike) -> NDArray[np.number]:
     """`draws` as an array, once its shape, type and values are known to be usable."""
     draws = np.asarray(draws)
     if draws.dtype.kind not in "fiub":
@@ -129,21 +133,24 @@ def _diagnose(raw: NDArray[np.number]) -> Convergence:
     """The diagnostics of a block of lanes, [lane, chain, draw]."""
     draws, unit = _to_unit_scale(raw)
     total = draws.shape[1] * draws.shape[2]
-    constant = _is_constant(draws)
+    constant = is_constant(draws)
     mean = np.where(constant, draws[:, 0, 0], draws.mean(axis=(1, 2)))  # a mean of equal numbers may round
     squares = np.square(draws - mean[:, None, None])
     variance = squares.mean(axis=(1, 2))
     spread_of_squares = np.maximum(np.square(squares).mean(axis=(1, 2)) - np.square(variance), 0.0)
-    bulk, folded, ordered = _normal_scores(_split(draws))
-    ess_mean, ess_sd = _effective_size(_split(draws)), _effective_size(_split(squares))
+    bulk, folded, ordered = normal_scores(split_chains(draws))
+    if draws.shape[2] % 2:  # the halves lack the middle of each chain
+        ordered = np.sort(draws.reshape(len(draws), total), axis=1)
+    tails = [ordered[:, position] for position in tail_positions(total)]
+    ess_mean, ess_sd = effective_size(split_chains(draws)), effective_size(split_chains(squares))
     return Convergence(
-        r_hat=np.maximum(_r_hat(bulk), _r_hat(folded)),
-        ess_bulk=_effective_size(bulk),
-        ess_tail=np.minimum(*(_effective_size(_split(part)) for part in _tails(draws, ordered))),
+        r_hat=np.maximum(split_r_hat(bulk), split_r_hat(folded)),
+        ess_bulk=effective_size(bulk),
+        ess_tail=tail_size(draws, *tails),
         ess_mean=ess_mean,
         ess_sd=ess_sd,
         mcse_mean=unit * np.sqrt(variance * (total / (total - 1)) / ess_mean),
-        mcse_sd=unit * np.sqrt(_ratio(spread_of_squares, 4.0 * variance * ess_sd, where_zero=0.0)),
+        mcse_sd=unit * np.sqrt(ratio(spread_of_squares, 4.0 * variance * ess_sd, where_zero=0.0)),
         constant=constant,
     )
 
@@ -156,149 +163,33 @@ def _to_unit_scale(draws: NDArray[np.number]) -> tuple[Floats, Floats]:
     return draws * np.ldexp(1.0, -exponent)[:, None, None], np.ldexp(1.0, exponent)
 
 
-def _split(draws: Floats) -> Floats:
+def split_chains(draws: NDArray[np.floating]) -> NDArray[np.floating]:
     """Both halves of every chain as chains, [lane, 2 * chain, draw // 2]; an odd number loses its middle."""
     lanes, chains, length = draws.shape
     even = draws if length % 2 == 0 else np.delete(draws, length // 2, axis=2)
     return even.reshape(lanes, 2 * chains, length // 2)
 
 
-def _is_constant(draws: Floats) -> NDArray[np.bool_]:
-    return draws.max(axis=(1, 2)) == draws.min(axis=(1, 2))
-
-
-def _ratio(top: Floats, bottom: Floats, *, where_zero: float) -> Floats:
-    """top / bottom, and `where_zero` where bottom is zero."""
-    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), where_zero)
-
-
-def _normal_scores(halves: Floats) -> tuple[Floats, Floats, Floats]:
-    """Normal scores of the draws and of their distances from the median (folding); and the draws in order.
-
-    Sorting is most of the work, so it is done once: the distances of ordered draws fall and then rise, which
-    a merge sorts. Source: Vehtari et al. 2021, rank normalisation and folding.
-    """
-    lanes, size = len(halves), halves.shape[1] * halves.shape[2]
-    flat = halves.reshape(lanes, size)
-    starts = size * np.arange(lanes)[:, None]
-    order = np.argsort(flat, axis=1) + starts
-    ordered = flat.ravel()[order]
-    median = ordered[:, size // 2 - 1 : size // 2 + 1].mean(axis=1, keepdims=True)
-    distance = np.abs(ordered - median)
-    merge = np.argsort(distance, axis=1, kind="stable") + starts
-    bulk = _scores_of_ordered(ordered, order)
-    folded = _scores_of_ordered(distance.ravel()[merge], order.ravel()[merge])
-    return bulk.reshape(halves.shape), folded.reshape(halves.shape), ordered
-
-
-def _scores_of_ordered(ordered: Floats, places: NDArray[np.int64]) -> Floats:
-    """Normal scores of rows in ascending order, each put at its flat place; ties share their average rank.
-
-    Ranks take few values, so their normal quantiles are looked up. Source: Vehtari et al. 2021, with the
-    offset 3/8 of Blom, "Statistical Estimates and Transformed Beta-Variables", 1958.
-    """
-    size = ordered.shape[1]
-    score = ndtri((np.arange(2 * size + 1) / 2 - 3 / 8) / (size + 1 / 4))  # at twice the rank (ties), from 1
-    scores = np.empty(ordered.size)
-    scores[places] = score[2::2]
-    tied, twice_rank = _ties(ordered)
-    scores[places.ravel()[tied]] = score[twice_rank]
-    return scores
-
-
-def _ties(ordered: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Flat positions of entries equal to a neighbour (rows ascend), and twice the mean rank of their run."""
-    repeats = np.zeros(ordered.shape, dtype=bool)  # equal to the entry before it
-    np.equal(ordered[:, 1:], ordered[:, :-1], out=repeats[:, 1:])
-    repeats = repeats.ravel()
-    tied = np.flatnonzero(repeats | np.append(repeats[1:], False))
-    opens = np.flatnonzero(~repeats[tied])
-    length = np.diff(opens, append=len(tied))
-    return tied, np.repeat(2 * (tied[opens] % ordered.shape[1]) + length + 1, length)
-
-
-def _r_hat(draws: Floats) -> Floats:
+def split_r_hat(draws: NDArray[np.floating]) -> Floats:
     """R-hat of split and normalised chains: spread of all draws over the spread within chains."""
     length = draws.shape[-1]
     within = draws.var(axis=2, ddof=1).mean(axis=1)
     between = draws.mean(axis=2).var(axis=1, ddof=1)
-    stuck = _is_constant(draws)
-    squared = _ratio(between, within, where_zero=np.inf) + (length - 1) / length
+    stuck = is_constant(draws)
+    squared = ratio(between, within, where_zero=np.inf) + (length - 1) / length
     return np.where(stuck, 1.0, np.minimum(np.sqrt(squared), R_HAT_CEILING))
 
 
-def _tails(draws: Floats, ordered_halves: Floats) -> list[Floats]:
-    """For each tail, 1 where a draw is at most that quantile of its lane and 0 elsewhere.
+def tail_positions(size: int) -> list[int]:
+    """Places of the tails' quantiles among draws in order.
 
     The quantile interpolates between two neighbouring order statistics; no draw lies strictly between them,
     so comparing with the lower one says the same and cannot be upset by rounding.
     """
-    flat = draws.reshape(len(draws), draws.shape[1] * draws.shape[2])
-    lacks_middle = ordered_halves.shape != flat.shape
-    ordered = np.sort(flat, axis=1) if lacks_middle else ordered_halves
-    positions = [(flat.shape[1] - 1) * percent // 100 for percent in TAIL_PERCENT]
-    return [(draws <= ordered[:, position, None, None]).astype(np.float64) for position in positions]
+    return [(size - 1) * percent // 100 for percent in TAIL_PERCENT]
 
 
-def _effective_size(draws: Floats) -> Floats:
-    """Effective number of draws of chains that are already split; all of them where they are equal.
-
-    At most `size * log10(size)`, for chains better than independent. Most chains forget within a few lags,
-    which are cheaper to sum than the Fourier transform of all lags; the result is the same.
-    """
-    _, chains, length = draws.shape
-    size = chains * length
-    time, unfinished = np.empty(len(draws)), np.arange(len(draws))
-    for lags in (*(few for few in FEW_LAGS if few < length), length):
-        time[unfinished], is_complete = _correlation_time(draws[unfinished], lags)
-        unfinished = unfinished[~is_complete]
-    return np.where(_is_constant(draws), float(size), size / np.maximum(time, 1.0 / np.log10(size)))
-
-
-def _correlation_time(draws: Floats, lags: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Sum of the autocorrelations over both directions, and whether `lags` were enough to see them vanish.
-
-    They are summed in pairs until a pair is no longer positive (initial positive sequence), each counted no
-    larger than the one before it (initial monotone sequence); of the pair that ends the sum its even half
-    still counts if positive. Source: Geyer 1992, section 3.3; Vehtari et al. 2021.
-    """
-    rho = _autocorrelation(draws, lags)
-    usable = max(1, (draws.shape[2] - 1) // 2)  # the very last lags rest on too few products
-    pairs = rho[:, : lags // 2 * 2].reshape(len(rho), lags // 2, 2).sum(axis=2)[:, :usable]
-    vanishes = pairs <= 0
-    is_complete = vanishes.any(axis=1)
-    last = np.where(is_complete, vanishes.argmax(axis=1), pairs.shape[1] - 1)[:, None]
-    falling = np.minimum.accumulate(pairs, axis=1)
-    counted = np.where(np.arange(pairs.shape[1]) < last, falling, 0.0).sum(axis=1)
-    half = np.take_along_axis(rho, 2 * last, axis=1)
-    half = np.where((half > 0) | (np.take_along_axis(pairs, last, axis=1) >= 0), half, 0.0)[:, 0]
-    return -1.0 + 2.0 * counted + half, is_complete | (lags == draws.shape[2])
-
-
-def _autocorrelation(draws: Floats, lags: int) -> Floats:
-    """Autocorrelation at the first lags, within and between chains: [lane, lag]; 1 where nothing varies."""
-    length = draws.shape[2]
-    means = draws.mean(axis=2, keepdims=True)
-    centred = draws - means
-    products = _products if lags <= max(FEW_LAGS) else _products_by_fourier
-    covariance = products(centred, lags) / (draws.shape[1] * length)
-    within = covariance[:, :1] * (length / (length - 1))
-    total = covariance[:, :1] + means[:, :, 0].var(axis=1, ddof=1, keepdims=True)
-    rho = 1.0 - _ratio(within - covariance, total, where_zero=0.0)
-    rho[:, 0] = 1.0
-    return rho
-
-
-def _products(centred: Floats, lags: int) -> Floats:
-    """Products of draws that lie a lag apart, summed over all chains: [lane, lag]."""
-    length = centred.shape[2]
-    pairs = ((centred[:, :, : length - lag], centred[:, :, lag:]) for lag in range(lags))
-    return np.stack([np.einsum("lcd,lcd->l", early, late) for early, late in pairs], axis=1)
-
-
-def _products_by_fourier(centred: Floats, lags: int) -> Floats:
-    """The same for many lags at once (Wiener-Khinchin): chains are summed before the transform goes back."""
-    padded = next_fast_len(2 * centred.shape[2], real=True)
-    spectrum = np.fft.rfft(centred, n=padded, axis=2)
-    power = (np.square(spectrum.real) + np.square(spectrum.imag)).sum(axis=1)
-    return np.fft.irfft(power, n=padded, axis=1)[:, :lags]
+def tail_size(draws: NDArray[np.floating], *bounds: NDArray[np.floating]) -> Floats:
+    """The smallest effective size of marks: whether a draw is at most a bound [lane]."""
+    marks = ((draws <= bound[:, None, None]).astype(draws.dtype) for bound in bounds)
+    return np.min([effective_size(split_chains(mark)) for mark in marks], axis=0)

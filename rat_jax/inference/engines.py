@@ -5,6 +5,7 @@ All engines have the same signature; `choose` is the only place that knows when 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -57,6 +58,30 @@ def run_nuts(problem: Problem, seed: int, settings: Settings, progress: Progress
 
     draws = lanes.sample(problem, seed=seed, settings=settings, progress=progress)
     return replace(draws, cells=shuffle_mirrors(problem, draws.cells, seed))
+
+
+def condense_chains(
+    method: str,
+    problem: Problem,
+    seed: int,
+    settings: Settings,
+    keep: Callable[[np.ndarray, Mapping[str, np.ndarray]], dict[str, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """What `keep` makes of the draws of "nuts" or "numpyro", joined: arrays [S, ...].
+
+    keep: cells [s, C, D, M] and statistics [s, C, D] of some systems in, arrays [s, ...] out. "nuts" calls it for some
+    systems at a time, from several threads, and lets their draws go: memory does not grow with the number of systems.
+    """
+    if method == "numpyro":
+        draws = run_numpyro(problem, seed, settings, None)
+        return keep(draws.cells, draws.stats)
+    from rat_jax.inference import lanes  # here, as above
+
+    def turned(cells: np.ndarray, stats: Mapping[str, np.ndarray], systems: np.ndarray) -> dict[str, np.ndarray]:
+        some = replace(problem, table=problem.table.take(systems), group_size=problem.groups.shape[1])
+        return keep(shuffle_mirrors(some, cells, seed), stats)
+
+    return lanes.condense(problem, turned, seed=seed, settings=settings)
 
 
 def run_numpyro(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:

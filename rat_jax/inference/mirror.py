@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from rat_jax.inference.settings import Problem, system_seed
-from rat_jax.inference.shown import looks, most_frequent
+from rat_jax.inference.shown import looking_order, looks, most_frequent
 from rat_jax.model.coordinates import log_volume, logsumexp_where
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import allowed_states
@@ -90,11 +90,14 @@ def shuffle_mirrors(problem: Problem, cells: np.ndarray, seed: int) -> np.ndarra
     Choosing so leaves the posterior as it is, and chains that each found one image become chains that visit both.
     """
     network, table = problem.network, problem.table
+    known: dict[tuple, list[list[Mirror]]] = {}  # systems labelled in one way have the same mirrors
     for group in problem.groups:
         counts = [table.mask_counts[s] for s in group]
         labellings = [(table.masks[c > 0], c[c > 0]) for c in counts]
+        if (kind := tuple(_kind(*labelling) for labelling in labellings)) not in known:
+            known[kind] = [mirrors(network, labellings, g) for g in range(len(group))]
         for g, s in enumerate(group):
-            for mirror in mirrors(network, labellings, g):
+            for mirror in known[kind][g]:
                 if mirror.moves_shared and g:
                     continue  # the group has been turned as a whole
                 moved = group if mirror.moves_shared else group[g : g + 1]
@@ -104,6 +107,12 @@ def shuffle_mirrors(problem: Problem, cells: np.ndarray, seed: int) -> np.ndarra
                 chance = np.random.default_rng(system_seed(seed, name, "mirror")).random(odds.shape)
                 cells[moved] = np.where((chance < expit(odds))[..., None], there, here)
     return cells
+
+
+def _kind(patterns: np.ndarray, rows: np.ndarray) -> tuple[bytes, bytes, tuple[int, ...]]:
+    """All that `mirrors` needs to know of a labelling."""
+    frequent, weights = most_frequent(patterns, rows)
+    return patterns.tobytes(), frequent.tobytes(), looking_order(frequent, weights)
 
 
 def _log_prior(problem: Problem, cells: np.ndarray) -> np.ndarray:

@@ -92,8 +92,7 @@ def looks(network: Network, patterns: np.ndarray, weights: np.ndarray) -> set[tu
     """
     readings = [i for i, v in enumerate(network.variables) if v.name not in network.pipeline]
     branching = {v.name for v in network.variables} if len(readings) <= MOST_BRANCHING else set(network.pipeline)
-    observed = (patterns >= 0).T @ weights
-    order = sorted(range(len(network.variables)), key=lambda i: (-observed[i], i))
+    order = looking_order(patterns, weights)
     found: set[tuple[Seen, str]] = set()
 
     def follow(codes: np.ndarray, columns: list[int], seen: Seen) -> None:
@@ -115,6 +114,12 @@ def looks(network: Network, patterns: np.ndarray, weights: np.ndarray) -> set[tu
             state = tuple(sorted((n, c) for n, c in piped if n in network.pipeline))
             found |= {(state, network.variables[i].name) for i in readings if pattern[i] >= 0}
     return found
+
+
+def looking_order(patterns: np.ndarray, weights: np.ndarray) -> tuple[int, ...]:
+    """The variables by how often they were observed, most often first."""
+    observed = ((patterns >= 0).T @ weights).tolist()
+    return tuple(sorted(range(len(observed)), key=lambda i: (-observed[i], i)))
 
 
 def has_occurred(network: Network, patterns: np.ndarray, labels: Seen) -> bool:

@@ -21,6 +21,7 @@ from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, Evidence
 
 EM_STEPS = 100
+AT_REST = 1e-9  # relative change of a count in one step
 HOPELESS = 20.0  # nats
 START_SPREAD = 1.5  # complete-data standard deviations between a start and the mode it belongs to
 SCALE_DRAWS = 64
@@ -57,19 +58,19 @@ def scattered_starts(
     noise = np.stack([_noise(network, table, seed, chain) for table in tables for chain in range(num_chains)])
     counts = np.repeat(np.stack([table.evidence.counts for table in tables]), num_chains, axis=0)
     evidence = tables[0].evidence._replace(counts=counts)
-    completed = _em(network, evidence, concentration, noise[:, 0])
+    completed = climbed(network, evidence, concentration, noise[:, 0])
     if network.measurements:
         told = evidence.allowed.sum(axis=1) == 1  # rows whose state is known: people labelled them
-        first = _em(network, evidence._replace(counts=counts * told), concentration, noise[:, 0])
-        guided = _em(network, evidence, concentration, noise[:, 0], first)
+        first = climbed(network, evidence._replace(counts=counts * told), concentration, noise[:, 0])
+        guided = climbed(network, evidence, concentration, noise[:, 0], first)
         completed = _best_modes(network, tables, concentration, num_chains, completed, guided)
     nearby = np.exp(np.log(completed)[:, None] + noise[:, 1:] / np.sqrt(completed)[:, None])
-    logits, centre = (_logits(network, sampled or network, weights) for weights in (nearby, completed))
+    logits, centre = (logits_of(network, sampled or network, weights) for weights in (nearby, completed))
     scale = logits.std(axis=1)
     return Frame(centre, scale, START_SPREAD * (logits[:, 0] - centre) / scale)
 
 
-def _logits(network: Network, sampled: Network, weights: np.ndarray) -> np.ndarray:
+def logits_of(network: Network, sampled: Network, weights: np.ndarray) -> np.ndarray:
     """Logits of a lane [..., G * own + shared] from row weights of its systems [..., G, M]."""
     log_cells = _log_rows(network, weights)
     if sampled is not network:
@@ -118,19 +119,28 @@ def _log_posterior(network: Network, table: CountTable, concentration: np.ndarra
     return likelihood + own + log_cells[:, 0] @ np.where(network.is_shared, weights, 0.0)
 
 
-def _em(
+def climbed(
     network: Network,
     evidence: Evidence,
     concentration: np.ndarray,
     noise: np.ndarray,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Expected completed counts per cell, prior included, [lanes, G, M], at the mode reached."""
-    completed = concentration * np.exp(noise) if start is None else start
+    """Expected completed counts per cell, prior included, [lanes, G, M], at the mode reached.
+
+    noise: [lanes, G, M], where each lane begins, unless `start` says so. A lane that no longer moves rests.
+    """
+    completed = concentration * np.exp(noise) if start is None else start.copy()
+    moving = np.arange(len(completed))
     for _ in range(EM_STEPS):
-        rows = expected_counts(network, _log_rows(network, completed), evidence)
+        counted = evidence._replace(counts=evidence.counts[moving])
+        rows = expected_counts(network, _log_rows(network, completed[moving]), counted)
         rows[..., network.is_shared] = rows[..., network.is_shared].sum(axis=-2, keepdims=True)
-        completed = concentration + rows
+        reached = concentration + rows
+        rests = (np.abs(reached - completed[moving]) <= AT_REST * reached).all(axis=(1, 2))
+        completed[moving] = reached
+        if len(moving := moving[~rests]) == 0:
+            break
     return completed
 
 

@@ -67,6 +67,17 @@ class LaneDensity:
         log_taken, log_left = jnp.minimum(x, 0) - log_both, -jnp.maximum(x, 0) - log_both
         told = counts.taken * log_taken + counts.left * log_left
         value = sum(told[1:], start=told[0])
+        yes, no, log_sums = self._completed(counts, taken, left)
+        return -(value + log_sums), (yes + no) * taken - yes
+
+    def information(self, counts: Counts, x: Array) -> Array:
+        """Second derivatives [logits, L] that the energy would have if open patterns were filled in by expectation."""
+        _, taken, left = _sticks(x)
+        yes, no, _ = self._completed(counts, taken, left)
+        return (yes + no) * taken * left
+
+    def _completed(self, counts: Counts, taken: Array, left: Array) -> tuple[Array, Array, Array]:
+        """Counts of sticks taken and left [logits, L], expected ones among them, and the log of the open sums [L]."""
         expected, log_sums = self._expected(counts.patterns, self._cells(taken, left))
         yes, no = list(counts.taken), list(counts.left)
         for cell, rows in expected.items():
@@ -74,8 +85,7 @@ class LaneDensity:
                 yes[logit] = yes[logit] + rows
             for logit in self.leaves[cell]:
                 no[logit] = no[logit] + rows
-        yes, no = jnp.stack(yes), jnp.stack(no)
-        return -(value + log_sums), (yes + no) * taken - yes
+        return jnp.stack(yes), jnp.stack(no), log_sums
 
     def _cells(self, taken: Array, left: Array) -> dict[int, Array | float]:
         """Probabilities of the cells that open patterns use."""

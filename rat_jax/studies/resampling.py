@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rat_jax.inference.convergence import convergence
-from rat_jax.inference.engines import choose, draw_exact
+from rat_jax.inference.condense import Condensed, condensed
+from rat_jax.inference.convergence import MIN_DRAWS
+from rat_jax.inference.engines import choose, condense_chains, draw_exact
 from rat_jax.inference.settings import QUANTILES, Problem, Settings, system_seed
 from rat_jax.model.declaration import Policy
 from rat_jax.model.patterns import CountTable, count_table
@@ -75,14 +76,13 @@ class Resampling:
             self.population.network,
             Problem(self.population.network, table, self.concentration, self.policies, group_size=1),
         )
-        method, engine = choose(self.method, network, table, self.concentration)
-        draws = (draw_exact if method == "exact" else engine)(problem, seed, self.settings, None)
-        found = self._figures(draws.cells) | bought
-        if draws.stats:
-            found |= _health(self.elements(draws.cells), draws.stats)
-            if choose("auto", network, table, self.concentration)[0] == "exact":
-                figures = self._figures(draw_exact(problem, seed, self.settings, None).cells)
-                found |= {f"exact_{k}": figures[k] for k in ("low", "high")}
+        method, _ = choose(self.method, network, table, self.concentration)
+        if method == "exact":
+            return self._figures(draw_exact(problem, seed, self.settings, None).cells) | bought
+        found = condense_chains(method, problem, seed, self.settings, self._condensed) | bought
+        if choose("auto", network, table, self.concentration)[0] == "exact":
+            figures = self._figures(draw_exact(problem, seed, self.settings, None).cells)
+            found |= {f"exact_{k}": figures[k] for k in ("low", "high")}
         return found
 
     def elements(self, cells: np.ndarray) -> dict[str, np.ndarray]:
@@ -109,6 +109,28 @@ class Resampling:
             parts.append((values.mean(axis=2), low, high))
         mean, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))
         return {"mean": mean, "low": low, "high": high}
+
+    def _condensed(self, cells: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The same with the health of the chains, [B] each: worst R-hat, least effective size, share divergent."""
+        parts = []
+        for start in range(0, len(cells), IN_CACHE):
+            values = self.elements(cells[start : start + IN_CACHE])
+            known: dict[bytes, Condensed] = {}  # quantities that are the same number are summarised once
+            found = []
+            for x in values.values():
+                if (name := x[:, 0, : 2 * MIN_DRAWS].tobytes()) not in known:
+                    known[name] = condensed(x, list(QUANTILES.values()))
+                found.append(known[name])
+            parts.append([np.stack(figure, axis=1) for figure in zip(*found, strict=True)])  # [b, Q, ...]
+        mean, quantiles, r_hat, bulk, tail = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return {
+            "mean": mean,
+            "low": quantiles[..., 0],
+            "high": quantiles[..., 1],
+            "r_hat": r_hat.max(axis=1),
+            "ess": np.minimum(bulk, tail).min(axis=1),
+            "divergent": stats["diverging"].mean(axis=(1, 2)),
+        }
 
     def _sample(self, s: int, plan: Plan, spent: float, those: range) -> tuple[CountTable, dict[str, np.ndarray]]:
         """Count table of all replicates (as systems), and the rows, labels and costs that were added to the base."""
@@ -137,12 +159,3 @@ class Resampling:
                     pattern = tuple(np.where(mask, codes, -1).tolist())
                     patterns[pattern] = patterns.get(pattern, 0) + counts[:, k, i]
         return count_table(population.network, counts_frame(population.network, patterns)), bought
-
-
-def _health(values: Mapping[str, np.ndarray], stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    found = [convergence(x) for x in values.values()]
-    return {
-        "r_hat": np.max([f.r_hat for f in found], axis=0),
-        "ess": np.min([np.minimum(f.ess_bulk, f.ess_tail) for f in found], axis=0),
-        "divergent": stats["diverging"].mean(axis=(1, 2)),
-    }

@@ -1,5 +1,5 @@
 """NUTS for thousands of small posteriors at once: every chain of every data set is a lane of whole-array steps."""
 
-from rat_jax.inference.lanes.engine import sample
+from rat_jax.inference.lanes.engine import condense, sample
 
-__all__ = ["sample"]
+__all__ = ["condense", "sample"]

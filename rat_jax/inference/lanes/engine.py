@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rat_jax.inference.lanes.collected import Chains
+from rat_jax.inference.lanes.frames import shaped_starts
 from rat_jax.inference.lanes.potentials import Coordinates, Differentiated, Fused
-from rat_jax.inference.lanes.sampler import Chains, Work, sample_lanes
+from rat_jax.inference.lanes.sampler import Work, sample_lanes
 from rat_jax.inference.lanes.transition import Potential
-from rat_jax.inference.settings import Draws, Problem, Progress, Settings, system_seed
+from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Problem, Progress, Settings, system_seed
 from rat_jax.inference.starts import scattered_starts
 from rat_jax.model.coordinates import convert, state_order
 from rat_jax.model.density import log_cells_from_logits, spread_logits
-from rat_jax.model.lane_density import Counts, LaneDensity, LanePlan, cells_of_lanes, plan_lanes
+from rat_jax.model.lane_density import Counts, LanePlan, cells_of_lanes, plan_lanes
 from rat_jax.model.network import Network
 
 USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.75, 0.9  # the latter for judges, whose posteriors have narrow places
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 MOST_SHAPED = 8  # dimensions in which the shape of a posterior is taken from its curvature at the start
-LEAST_CURVATURE = 0.05  # of a direction against the steepest one; below, a posterior is long and most likely bent
+SHORT_DEPTH = 6  # deepest doubling where the curvature is one in every direction: 63 leapfrogs go round many times
 CELLS_AT_ONCE = (2**12, 2**15)  # draws turned into cells together: two compiled shapes
+
+
+Condense = Callable[[np.ndarray, Mapping[str, np.ndarray], np.ndarray], dict[str, np.ndarray]]
+"""Cells [s, C, N, M] and statistics [s, C, N] of some systems in, with their positions [s]; arrays [s, ...] out."""
 
 
 def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progress | None = None) -> Draws:
@@ -33,21 +39,47 @@ def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progres
     A lane is a chain of one system, or of a group of systems that share a table. Works in float32 up to 100,000 rows
     per lane and in local float64 beyond.
     """
+    keep = lambda cells, stats, _: {"cells": cells, **stats}  # noqa: E731
+    found = condense(problem, keep, seed=seed, settings=settings, progress=progress)
+    return Draws(found.pop("cells"), found, _precision(problem))
+
+
+def condense(
+    problem: Problem, keep: Condense, *, seed: int, settings: Settings, progress: Progress | None = None
+) -> dict[str, np.ndarray]:
+    """As `sample`, keeping only what `keep` makes of the draws of some systems at a time: arrays [S, ...].
+
+    Memory is bounded by the systems that are sampled at a time, however many there are.
+    """
     groups, chains = problem.groups, settings.num_chains
-    rows = problem.table.evidence.counts.sum(axis=1)[groups].sum(axis=1)
-    large = rows.max(initial=0) > FLOAT32_ROWS
-    precision = "float64" if large else "float32"
     potential, plan = _potential(problem)
     accept = CAREFUL_ACCEPTANCE if problem.network.measurements else USUAL_ACCEPTANCE
     report = (lambda *_: None) if progress is None else progress
+    precision = _precision(problem)
     work = partial(_work, problem, plan, groups, seed, chains, precision)
-    to_cells = partial(_cells, problem.network, problem.sampled, groups.shape[1])
-    options: dict[str, Any] = {"precision": precision, "finish": to_cells}
-    found = sample_lanes(potential, work, len(groups) * chains, settings, accept, report, **options)
-    cells = found.draws.reshape(len(groups), chains, settings.num_samples, groups.shape[1], -1)
-    cells = np.moveaxis(cells, 3, 1).reshape(-1, *cells.shape[1:3], cells.shape[-1])  # [S, C, D, M]
-    by_system = lambda x: np.repeat(x.reshape(len(groups), chains, -1), groups.shape[1], axis=0)  # noqa: E731
-    return Draws(cells, {name: by_system(x) for name, x in _statistics(found).items()}, precision)
+    finish = partial(_finished, problem, groups, chains, keep)
+    return sample_lanes(
+        potential, work, len(groups) * chains, settings, accept, report, precision, finish, together=chains
+    )
+
+
+def _precision(problem: Problem) -> str:
+    rows = problem.table.evidence.counts.sum(axis=1)[problem.groups].sum(axis=1)
+    return "float64" if rows.max(initial=0) > FLOAT32_ROWS else "float32"
+
+
+def _finished(
+    problem: Problem, groups: np.ndarray, num_chains: int, keep: Condense, lanes: np.ndarray, chains: Chains
+) -> dict[str, np.ndarray]:
+    """What is kept of the systems whose chains are these lanes."""
+    used = groups[lanes[::num_chains] // num_chains]  # [groups, G]
+    num_samples, systems = chains.logits.shape[2], used.shape[1]
+    cells = _cells(problem.network, problem.sampled, systems, chains.logits)  # [M, G, L, N]
+    cells = np.swapaxes(cells.reshape(*cells.shape[:2], len(used), num_chains, num_samples), 1, 2)
+    cells = np.moveaxis(cells.reshape(len(cells), -1, num_chains, num_samples), 0, -1)  # each cell in one piece
+    stats = chains.stats | {"tree_depth": np.ceil(np.log2(chains.stats["n_steps"] + 1.0)).astype(np.int32)}
+    by_system = lambda x: np.repeat(x.reshape(-1, num_chains, num_samples), systems, axis=0)  # noqa: E731
+    return keep(cells, {name: by_system(x) for name, x in stats.items()}, used.reshape(-1))
 
 
 def _potential(problem: Problem) -> tuple[Potential, LanePlan | None]:
@@ -66,81 +98,65 @@ def _work(
     lanes: np.ndarray,
 ) -> Work:
     """Data, starts and keys of some lanes: chain c of group g is lane g * num_chains + c."""
-    network, sampled = problem.network, problem.sampled
-    used, group = np.unique(lanes // num_chains, return_inverse=True)
-    place = group * num_chains + lanes % num_chains
-    tables = [problem.table.take(groups[g]) for g in used]
-    frame = scattered_starts(network, tables, problem.concentration, seed, num_chains, sampled)
-    centre, scale, position = ((x[place].T).astype(precision) for x in frame)
-    names = ["\0".join(table.systems) for table in tables]
-    words = [system_seed(seed, names[g], "lanes", str(c)) for g, c in zip(group, lanes % num_chains, strict=True)]
-    evidence = problem.table.evidence
+    network, sampled, evidence = problem.network, problem.sampled, problem.table.evidence
+    chain, group = lanes % num_chains, lanes // num_chains
+    names = {g: "\0".join(problem.table.systems[s] for s in groups[g]) for g in np.unique(group)}
+    words = [system_seed(seed, names[g], "lanes", str(c)) for g, c in zip(group, chain, strict=True)]
+    keys, depth = np.array(words, np.uint32).T, np.full(len(lanes), MAX_TREE_DEPTH)
+    counts = evidence.counts[groups[group]]  # [L, G, P]
     if plan is None:
-        evidence = evidence._replace(
-            allowed=evidence.allowed[:, state_order(network, sampled)],
-            counts=evidence.counts[groups[lanes // num_chains]],
-        )
         as_numbers = lambda x: x if x.dtype == bool else x.astype(precision)  # noqa: E731
-        given: Any = jax.tree.map(as_numbers, (evidence, problem.concentration))
-    else:
-        counted = evidence.counts[groups[lanes // num_chains, 0], : problem.table.num_patterns]
-        given = Counts(*(x.astype(precision) for x in plan.counts(counted, problem.concentration)))
-    at = Coordinates(centre, scale)
-    if plan is not None and len(centre) <= MOST_SHAPED:
-        curvature = _curvature(plan.density, jax.tree.map(jnp.asarray, given), jnp.asarray(centre), jnp.asarray(scale))
-        shape = _shape(np.asarray(curvature), scale)
-        position = np.linalg.solve(shape, (scale * position).T[..., None])[..., 0].T.astype(precision)
-        at = Coordinates(centre, np.ones_like(scale), np.ascontiguousarray(np.moveaxis(shape, 0, -1)).astype(precision))
-    return Work((given, at), position, np.array(words, np.uint32).T)
-
-
-@partial(jax.jit, static_argnums=0)
-def _curvature(density: LaneDensity, counts: Counts, centre: Array, scale: Array) -> Array:
-    """Second derivatives of the energy at the centre, by differences of its gradient over half a scale: [D, D, L], in
-    units of the scale."""
-    dim, num_lanes = centre.shape
-    steps = 0.25 * jnp.concatenate([jnp.eye(dim), -jnp.eye(dim)])[:, :, None] * scale  # [2 D, D, L]
-    moved = jnp.moveaxis(centre + steps, 0, 1).reshape(dim, -1)
-    slopes = density.energy(jax.tree.map(lambda c: jnp.tile(c, 2 * dim), counts), moved)[1].reshape(
-        dim, 2, dim, num_lanes
+        fixed = evidence._replace(allowed=evidence.allowed[:, state_order(network, sampled)], counts=np.zeros(0))
+        fixed = jax.tree.map(as_numbers, (fixed, problem.concentration))
+        at, position = _scattered(problem, groups, seed, num_chains, lanes, precision)
+        return Work((fixed, np.moveaxis(counts, 0, -1).astype(precision), at), position, keys, depth)
+    counted = plan.counts(counts[:, 0, : problem.table.num_patterns], problem.concentration)
+    given = Counts(*(x.astype(precision) for x in counted))
+    if given.taken.shape[0] > MOST_SHAPED:
+        at, position = _scattered(problem, groups, seed, num_chains, lanes, precision)
+        return Work(((), given, at), position, keys, depth)
+    of_lanes = evidence._replace(counts=counts)
+    centre, shape, position, sound = shaped_starts(
+        network, sampled, of_lanes, problem.concentration, plan.density, given, keys
     )
-    return jnp.moveaxis((slopes[:, 0] - slopes[:, 1]) * scale[:, None] / 0.5, 1, 0)
+    if not sound.all():
+        other, place = _scattered(problem, groups, seed, num_chains, lanes[~sound], "float64")
+        centre[:, ~sound], position[:, ~sound] = other.centre, place
+        shape[..., ~sound] = np.eye(len(shape))[..., None] * other.scale
+    depth[sound] = SHORT_DEPTH
+    at = Coordinates(*(x.astype(precision) for x in (centre, np.ones_like(centre), shape)))
+    return Work(((), given, at), position.astype(precision), keys, depth)
 
 
-def _shape(curvature: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Lower triangles [L, D, D] under which the energies have unit curvature; diagonal where it is not positive."""
-    matrices = np.moveaxis(curvature.astype(float), -1, 0)
-    matrices = (matrices + np.swapaxes(matrices, 1, 2)) / 2
-    values = np.linalg.eigvalsh(matrices)
-    sound = np.isfinite(matrices).all(axis=(1, 2)) & (values[:, 0] > LEAST_CURVATURE * values[:, -1])
-    safe = np.where(sound[:, None, None], matrices, np.eye(matrices.shape[1]))
-    return np.linalg.cholesky(np.linalg.inv(safe)) * scale.T[:, :, None]
+def _scattered(
+    problem: Problem, groups: np.ndarray, seed: int, num_chains: int, lanes: np.ndarray, precision: str
+) -> tuple[Coordinates, np.ndarray]:
+    """Coordinates that are scaled each by itself, and positions [D, L]."""
+    used, group = np.unique(lanes // num_chains, return_inverse=True)
+    tables = [problem.table.take(groups[g]) for g in used]
+    frame = scattered_starts(problem.network, tables, problem.concentration, seed, num_chains, problem.sampled)
+    centre, scale, position = (x[group * num_chains + lanes % num_chains].T.astype(precision) for x in frame)
+    return Coordinates(centre, scale), position
 
 
 def _cells(network: Network, sampled: Network, num_systems: int, logits: np.ndarray) -> np.ndarray:
-    """Cells float64 [L, N, G, M] from the logits [D, L, N] of all draws."""
+    """Cells float64 [M, G, L, N] from the logits [D, L, N] of all draws."""
     flat = logits.reshape(len(logits), -1)
     size = next((s for s in CELLS_AT_ONCE if s >= flat.shape[1]), CELLS_AT_ONCE[-1])
-    cells = np.empty((flat.shape[1], num_systems, network.num_cells))
+    cells = np.empty((network.num_cells, num_systems, flat.shape[1]))
     for start in range(0, flat.shape[1], size):
         some = flat[:, start : start + size]
         padded = np.pad(some, ((0, 0), (0, size - some.shape[1])))  # one compiled shape
-        found = np.asarray(_to_cells(network, sampled, num_systems, padded))
-        cells[start : start + size] = found[: some.shape[1]]
-    return cells.reshape(*logits.shape[1:], num_systems, network.num_cells)
+        cells[..., start : start + size] = _to_cells(network, sampled, num_systems, padded)[..., : some.shape[1]]
+    return cells.reshape(*cells.shape[:2], *logits.shape[1:])
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _to_cells(network: Network, sampled: Network, num_systems: int, logits: Array) -> Array:
-    """Cells [n, G, M] of n draws."""
+    """Cells [M, G, n] of n draws."""
     if not network.is_shared.any():
-        return cells_of_lanes(network, sampled, logits).T[:, None]
+        return cells_of_lanes(network, sampled, logits)[:, None]
     log_cells = log_cells_from_logits(sampled, jax.vmap(lambda x: spread_logits(sampled, x, num_systems))(logits.T))
     if sampled is not network:
         log_cells = convert(sampled, network, log_cells, jax.nn.logsumexp, jnp)
-    return jnp.exp(log_cells)
-
-
-def _statistics(found: Chains) -> dict[str, np.ndarray]:
-    """Per-draw statistics by ArviZ's names."""
-    return found.stats | {"tree_depth": np.ceil(np.log2(found.stats["n_steps"] + 1.0)).astype(np.int32)}
+    return jnp.moveaxis(jnp.exp(log_cells), 0, -1).swapaxes(0, 1)

@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from rat_jax.model.density import log_density
-from rat_jax.model.lane_density import Counts, LaneDensity
+from rat_jax.model.lane_density import LaneDensity
 from rat_jax.model.network import Network
-from rat_jax.model.patterns import Evidence
 
 
 class Coordinates(NamedTuple):
@@ -47,40 +46,44 @@ class Coordinates(NamedTuple):
         return jnp.stack(rows) * self.scale
 
 
+Data = tuple[Any, Any, Coordinates]
+"""What a potential is given: what all lanes share, what each lane has (arrays that end with the lanes), coordinates."""
+
+
 @dataclass(frozen=True)
 class Fused:
-    """The energy of a `LaneDensity`; data: (`Counts`, `Coordinates`)."""
+    """The energy of a `LaneDensity`; data: (anything, `Counts`, `Coordinates`)."""
 
     density: LaneDensity
 
-    def __call__(self, data: tuple[Counts, Coordinates], z: Array) -> tuple[Array, Array]:
-        counts, at = data
+    def __call__(self, data: Data, z: Array) -> tuple[Array, Array]:
+        _, counts, at = data
         energy, gradient = self.density.energy(counts, at.logits(z))
         return energy, at.pulled(gradient)
 
 
 @dataclass(frozen=True)
 class Differentiated:
-    """The energy of any network by differentiation; data: ((`Evidence`, concentration), `Coordinates`).
+    """The energy of any network by differentiation; data: ((`Evidence`, concentration), counts, `Coordinates`).
 
-    network, sampled: as in `log_density`. The evidence counts are [L, G, P].
+    network, sampled: as in `log_density`. counts: of each lane [G, P, L], in place of the evidence's own.
     """
 
     network: Network
     sampled: Network
 
-    def __call__(self, data: tuple[tuple[Evidence, Array], Coordinates], z: Array) -> tuple[Array, Array]:
-        (evidence, concentration), at = data
+    def __call__(self, data: Data, z: Array) -> tuple[Array, Array]:
+        (evidence, concentration), counts, at = data
 
         def energy(counts: Array, centre: Array, scale: Array, position: Array) -> Array:
             given = evidence._replace(counts=counts)
             return -log_density(self.network, given, concentration, centre + scale * position, self.sampled)
 
-        of_lanes = jax.vmap(jax.value_and_grad(energy, argnums=3), in_axes=(0, -1, -1, -1), out_axes=(0, -1))
-        return of_lanes(evidence.counts, at.centre, at.scale, z)
+        of_lanes = jax.vmap(jax.value_and_grad(energy, argnums=3), in_axes=-1, out_axes=(0, -1))
+        return of_lanes(counts, at.centre, at.scale, z)
 
 
-def with_scale(data: Any, scale: Array) -> Any:
+def with_scale(data: Data, scale: Any) -> Data:
     """The same data in coordinates of another scale."""
-    given, at = data
-    return given, at._replace(scale=scale)
+    fixed, given, at = data
+    return fixed, given, at._replace(scale=scale)

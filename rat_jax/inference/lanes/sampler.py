@@ -1,8 +1,9 @@
 """Draws of many chains by the lane transition: warm-up, then steps until every lane has its draws.
 
-Lanes run in batches of a few fixed sizes, one compiled program per size, and batches run beside each other in as many
-threads as there are processors: compiled programs do not hold Python's lock. A lane's numbers depend on its own data,
-start and key, not on its neighbours or on where its batch ran.
+Lanes stream through the slots of a compiled program: where one is done another takes its place, so that none waits for
+the slowest. Units of neighbouring lanes run beside each other in as many threads as there are processors: compiled
+programs do not hold Python's lock. A lane's numbers depend on its own data, start and key, not on its neighbours or on
+where it ran.
 """
 
 from __future__ import annotations
@@ -18,33 +19,46 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from rat_jax.inference.lanes.potentials import with_scale
-from rat_jax.inference.lanes.transition import DIVERGED, END, Drawn, Lanes, Potential, begin, leap, settle
+from rat_jax.inference.lanes.collected import Chains, Collected
+from rat_jax.inference.lanes.potentials import Data, with_scale
+from rat_jax.inference.lanes.transition import Drawn, Lanes, Potential, begin, leap, settle
 from rat_jax.inference.lanes.warmup import Adaptation, Schedule, adapt, begin_adaptation, schedule
-from rat_jax.inference.settings import MAX_TREE_DEPTH, Settings, processors
+from rat_jax.inference.settings import Settings, processors
 
 SIZES = (8, 32, 128, 256)
-"""Lanes of a batch: the smallest that lets all processors work, multiples of a vector register."""
+"""Slots of a program: one compilation for each size that is used; multiples of a vector register."""
+
+UNIT = 1024
+"""Most lanes that a thread works through as one piece, and most draws in all of them."""
+UNIT_DRAWS = 5_000_000
 
 STEPS = 256
-"""Leapfrogs per compiled call while sampling: the grain of progress and the size of the buffer."""
+"""Leapfrogs per compiled call: the grain at which lanes are replaced, and of progress."""
 
 SECOND_KEY = np.uint32(0x9E3779B9)  # the draws' randomness must not repeat that of the warm-up
 
 
-class Chains(NamedTuple):
-    """Draws of L lanes, N each, [L, N, ...], and statistics [L, N] by ArviZ's names."""
-
-    draws: np.ndarray
-    stats: dict[str, np.ndarray]
-
-
 class Work(NamedTuple):
-    """Lanes to be sampled: data whose leaves end with the lane axis unless `fixed`, positions [D, L], keys [2, L]."""
+    """Lanes to be sampled (U of them): their data, positions [D, U], keys [2, U] and deepest doublings [U]."""
 
-    data: Any
+    data: Data
     position: np.ndarray
     keys: np.ndarray
+    max_depth: np.ndarray
+
+    def take(self, lanes: np.ndarray) -> Work:
+        """Some of the lanes."""
+        fixed, given, at = self.data
+        given, at = jax.tree.map(lambda x: np.asarray(x)[..., lanes], (given, at))
+        return Work((fixed, given, at), self.position[:, lanes], self.keys[:, lanes], self.max_depth[lanes])
+
+
+class Engaged(NamedTuple):
+    """What the slots of a program hold: data of the lanes, their state, and what they learned or move by."""
+
+    data: Any
+    lanes: Lanes
+    learned: Adaptation
 
 
 def sample_lanes(
@@ -54,116 +68,189 @@ def sample_lanes(
     settings: Settings,
     target: float,
     report: Callable[[int, int], None],
-    max_depth: int = MAX_TREE_DEPTH,
     precision: str = "float32",
-    finish: Callable[[np.ndarray], np.ndarray] = lambda logits: np.moveaxis(logits, 0, -1),
-) -> Chains:
+    finish: Callable[[np.ndarray, Chains], dict[str, np.ndarray]] = lambda _, chains: chains.as_arrays(),
+    together: int = 1,
+) -> dict[str, np.ndarray]:
     """NUTS for all lanes.
 
     work: the data, starts and keys of the lanes at given positions. target: acceptance that step sizes aim at.
     report: called with (draws done, draws in all), from any thread but one at a time.
     precision: "float32" or "float64", of what `work` gives.
-    finish: what is kept [L, N, ...] of the logits [D, L, N] of a batch.
+    finish: what is kept of a unit, from the positions of its lanes and their chains; joined along the first axis.
+    together: lanes that `finish` must see in one unit: multiples of so many neighbours stay together.
     """
     workers = processors()
-    batches = _batches(num_lanes, workers)
-    total, done, lock = len(batches) * (settings.num_warmup + settings.num_samples), [0], threading.Lock()
+    units = _units(num_lanes, together, workers, settings.num_samples)
+    total, done, lock = num_lanes * (settings.num_warmup + settings.num_samples), [0], threading.Lock()
 
     def advance(draws: int) -> None:
         with lock:
             done[0] += draws
             report(done[0], total)
 
-    in_precision = partial(jax.enable_x64, precision == "float64")  # a setting of each thread
-    with in_precision():
-        first = work(batches[0])
-        _compile(potential, max_depth, first, in_precision)
+    def one(lanes: np.ndarray) -> dict[str, np.ndarray]:
+        with jax.enable_x64(precision == "float64"):  # a setting of each thread
+            return finish(lanes, _run(potential, work(lanes), settings, target, advance))
 
-    def one(lanes: np.ndarray) -> Chains:
-        with in_precision():
-            given = first if lanes is batches[0] else work(lanes)
-            draws, stats = _run(potential, given, settings, target, max_depth, advance)
-            return Chains(finish(draws), stats)
-
-    pool = ThreadPoolExecutor(min(workers, len(batches)))
+    pool = ThreadPoolExecutor(min(workers, len(units)))
     try:
-        parts = list(pool.map(one, batches))
+        parts = list(pool.map(one, units))
     finally:
         pool.shutdown(cancel_futures=True)
-    return jax.tree.map(lambda *xs: np.concatenate(xs)[:num_lanes], *parts)
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _batches(num_lanes: int, workers: int) -> list[np.ndarray]:
-    """Positions of the lanes of each batch; the last one is filled up by repeating its last lane."""
-    each = -(-num_lanes // workers)
-    size = next((s for s in SIZES if s >= each), SIZES[-1])
-    return [np.minimum(np.arange(i, i + size), num_lanes - 1) for i in range(0, num_lanes, size)]
+def _units(num_lanes: int, together: int, workers: int, num_samples: int) -> list[np.ndarray]:
+    """Positions of the lanes of each unit: of equal size as far as may be, one or several for every worker."""
+    most = max(1, min(UNIT, UNIT_DRAWS // num_samples) // together)
+    whole = num_lanes // together
+    number = min(whole, max(1, num_lanes // SIZES[0]), -(-whole // (most * workers)) * workers)
+    return [part.reshape(-1) for part in np.array_split(np.arange(num_lanes).reshape(whole, together), number)]
 
 
-def _run(
-    potential: Potential, work: Work, settings: Settings, target: float, max_depth: int, advance: Callable[[int], None]
-) -> Chains:
-    data, keys, lanes, learned = _begun(potential, max_depth, work)
-    plan = schedule(settings.num_warmup, target, learned.scale.dtype)
-    before = 0
-    while before < settings.num_warmup:
-        lanes, learned, least = _warm(potential, max_depth, data, plan, lanes, learned)
-        advance(min(int(least), settings.num_warmup) - before)
-        before = min(int(least), settings.num_warmup)
-    z, scale, step_size = learned.kept
-    data = with_scale(data, scale)
-    lanes = _begin(potential, max_depth, data, z, (keys[0], keys[1] ^ SECOND_KEY))
-    kept = _Collected(z.shape, settings.num_samples, z.dtype)
-    while not kept.full:
-        before = kept.least
-        lanes, drawn = _sample(potential, max_depth, data, step_size, lanes)
-        kept.add(drawn)
-        advance(kept.least - before)
-    return Chains(kept.logits, kept.stats | {"step_size": _spread(step_size, kept.shape)})
-
-
-def _spread(step_size: Array, shape: tuple[int, int]) -> np.ndarray:
-    return np.broadcast_to(np.asarray(step_size)[:, None], shape).copy()
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _begin(potential: Potential, max_depth: int, data: Any, z: Array, key: tuple[Array, Array]) -> Lanes:
-    return begin(potential, data, z, key, max_depth)
-
-
-def _begun(potential: Potential, max_depth: int, work: Work) -> tuple[Any, Array, Lanes, Adaptation]:
-    """Data and keys as JAX arrays, lanes at their starts, and nothing learned yet."""
-    data, keys = jax.tree.map(jnp.asarray, work.data), jnp.asarray(work.keys, jnp.uint32)
-    lanes = _begin(potential, max_depth, data, jnp.asarray(work.position), (keys[0], keys[1]))
-    return data, keys, lanes, begin_adaptation(data[1].scale)
+def _run(potential: Potential, work: Work, settings: Settings, target: float, advance: Callable[[int], None]) -> Chains:
+    """The chains of a unit; lanes of one depth share a program."""
+    number = len(work.max_depth)
+    chains = Chains.empty(len(work.position), number, settings.num_samples, work.position.dtype)
+    for depth in np.unique(work.max_depth):
+        lanes = np.flatnonzero(work.max_depth == depth)
+        program = _Program(potential, int(depth), work.take(lanes), advance)
+        warm, steps = program.warm_up(schedule(settings.num_warmup, target, work.position.dtype), settings.num_warmup)
+        program.sample(warm, np.argsort(-steps, kind="stable"), chains, lanes)
+    return chains
 
 
 _compiled: set[Any] = set()
+_compiling = threading.Lock()
 
 
-def _compile(potential: Potential, max_depth: int, work: Work, in_precision: Callable[[], Any]) -> None:
-    """Compile warm-up and sampling beside each other for lanes of these shapes, unless that was done before."""
-    shapes = tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(work))
-    if (key := (potential, max_depth, shapes)) in _compiled:
-        return
-    data, _, lanes, learned = _begun(potential, max_depth, work)
+class Warm(NamedTuple):
+    """Where lanes are at the end of their warm-up: positions and scales [D, U], step sizes [U]."""
 
-    def compile_sampling() -> None:
-        with in_precision():
-            jax.block_until_ready(_sample(potential, max_depth, data, learned.kept[2], lanes))
+    position: np.ndarray
+    scale: np.ndarray
+    step_size: np.ndarray
 
-    beside = threading.Thread(target=compile_sampling)
-    beside.start()
-    jax.block_until_ready(_warm(potential, max_depth, data, schedule(0, 0.5, learned.scale.dtype), lanes, learned))
-    beside.join()
-    _compiled.add(key)
+
+class _Program:
+    """Lanes of a unit that stream through the slots of one compiled program."""
+
+    def __init__(self, potential: Potential, max_depth: int, work: Work, advance: Callable[[int], None]) -> None:
+        self.potential, self.max_depth, self.work, self.advance = potential, max_depth, work, advance
+        number = len(work.max_depth)
+        self.size = next((s for s in SIZES if s >= number), SIZES[-1])
+        with _compiling:
+            self._compile()
+
+    def warm_up(self, plan: Schedule, num_warmup: int) -> tuple[Warm, np.ndarray]:
+        """Every lane's state at the end of its warm-up, and the leapfrogs it took [U]."""
+        number, position = len(self.work.max_depth), self.work.position
+        warm = Warm(np.empty_like(position), np.empty_like(position), np.empty(number, position.dtype))
+        steps = np.zeros(number, np.int64)
+        slots = _Slots(np.arange(number), self.size)
+        engaged: Any = None
+        told = np.zeros(self.size, np.int64)
+        while (fresh := slots.fill()).any() or slots.busy.any():
+            if fresh.any():
+                engaged = self._renewed(engaged, fresh, self.work.take(slots.lane), self.work.position[:, slots.lane])
+            data, lanes, learned = engaged
+            lanes, learned = _warm(self.potential, self.max_depth, data, plan, lanes, learned)
+            engaged = Engaged(data, lanes, learned)
+            draws = np.where(slots.busy, np.clip(learned.done, 0, num_warmup), 0)
+            self.advance(int((draws - told).sum()))
+            done = slots.release(draws == num_warmup)
+            told = np.where(done, 0, draws)
+            if done.any():
+                of = slots.lane[done]
+                for mine, found in zip(warm, learned.kept, strict=True):
+                    mine[..., of] = np.asarray(found)[..., done]
+                steps[of] = np.asarray(lanes.random.step)[done]
+        return warm, steps
+
+    def sample(self, warm: Warm, order: np.ndarray, chains: Chains, rows: np.ndarray) -> None:
+        """Draws of every lane, in this order, into the given rows of the chains."""
+        work = self.work._replace(keys=self.work.keys ^ np.array([[0], [SECOND_KEY]], np.uint32))
+        work = work._replace(data=with_scale(work.data, warm.scale))
+        slots = _Slots(order, self.size)
+        engaged: Any = None
+        step_size: Any = None
+        collected = Collected(chains, self.size)
+        while (fresh := slots.fill()).any() or slots.busy.any():
+            if fresh.any():
+                engaged = self._renewed(engaged, fresh, work.take(slots.lane), warm.position[:, slots.lane])
+                step_size = jnp.asarray(warm.step_size[slots.lane])
+                collected.begin(fresh, np.where(slots.busy, rows[slots.lane], -1))
+            data, lanes, learned = engaged
+            lanes, drawn = _sample(self.potential, self.max_depth, data, step_size, lanes)
+            engaged = Engaged(data, lanes, learned)
+            self.advance(collected.add(drawn))
+            done = slots.release(collected.full)
+            chains.stats["step_size"][rows[slots.lane[done]]] = warm.step_size[slots.lane[done]][:, None]
+
+    def _compile(self) -> None:
+        """Compile warm-up and sampling beside each other for slots of these shapes, unless that was done before."""
+        first = self.work.take(np.zeros(self.size, int))
+        shapes = tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(first))
+        if (key := (self.potential, self.max_depth, shapes)) in _compiled:
+            return
+        data, lanes, learned = self._renewed(None, np.ones(self.size, bool), first, first.position)
+        in_precision = jax.enable_x64(first.position.dtype == np.float64)  # a setting of each thread
+
+        def compile_sampling() -> None:
+            with in_precision:
+                jax.block_until_ready(_sample(self.potential, self.max_depth, data, learned.kept[2], lanes))
+
+        beside = threading.Thread(target=compile_sampling)
+        beside.start()
+        plan = schedule(0, 0.5, learned.scale.dtype)
+        jax.block_until_ready(_warm(self.potential, self.max_depth, data, plan, lanes, learned))
+        beside.join()
+        _compiled.add(key)
+
+    def _renewed(self, engaged: Engaged | None, fresh: np.ndarray, work: Work, position: np.ndarray) -> Engaged:
+        """The slots with new lanes, at these positions, where they are fresh."""
+        old = None if engaged is None else engaged[1:]
+        return Engaged(*_renew(self.potential, self.max_depth, work.data, position, work.keys, fresh, old))
+
+
+class _Slots:
+    """Which lane each slot holds; lanes come in a given order. A slot without work repeats a lane that nobody heeds."""
+
+    def __init__(self, order: np.ndarray, size: int) -> None:
+        self._waiting = order
+        self.lane = np.full(size, order[0])
+        self.busy = np.zeros(size, bool)
+
+    def fill(self) -> np.ndarray:
+        """Give the free slots the next lanes; which ones have got one [slots]."""
+        free = np.flatnonzero(~self.busy)[: len(self._waiting)]
+        self.lane[free], self._waiting = self._waiting[: len(free)], self._waiting[len(free) :]
+        fresh = np.zeros(len(self.busy), bool)
+        fresh[free] = self.busy[free] = True
+        return fresh
+
+    def release(self, done: np.ndarray) -> np.ndarray:
+        """Free the slots whose lane is done; which ones these are."""
+        done = done & self.busy
+        self.busy &= ~done
+        return done
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _renew(potential: Potential, max_depth: int, data: Any, z: Array, key: Array, fresh: Array, old: Any) -> Any:
+    """The data, and lanes at their starts that have learned nothing yet; where not `fresh` [L], the old ones."""
+    new = begin(potential, data, z, (key[0], key[1]), max_depth), begin_adaptation(data[2].scale)
+    return data, *(new if old is None else jax.tree.map(lambda a, b: jnp.where(fresh, a, b), new, old))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _warm(
     potential: Potential, max_depth: int, data: Any, plan: Schedule, lanes: Lanes, learned: Adaptation
-) -> tuple[Lanes, Adaptation, Array]:
-    """Steps until all lanes are warmed up or `STEPS` are done; the least number of draws a lane has done."""
+) -> tuple[Lanes, Adaptation]:
+    """Steps until all lanes are warmed up or `STEPS` are done."""
 
     def going(carry: tuple[Array, Lanes, Adaptation]) -> Array:
         step, _, learned = carry
@@ -177,7 +264,7 @@ def _warm(
         return i + 1, lanes, learned
 
     _, lanes, learned = lax.while_loop(going, step, (jnp.int32(0), lanes, learned))
-    return lanes, learned, learned.done.min()
+    return lanes, learned
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -190,9 +277,10 @@ def _sample(
         choice = drawn.choice
         return {
             "code": drawn.code,
-            "logits": data[1].logits(choice.z),
+            "logits": data[2].logits(choice.z),
             "energy": choice.energy,
             "accepted": drawn.acceptance,
+            "leaves": drawn.leaves,
         }
 
     def step(i: Array, carry: tuple[Lanes, dict[str, Array]]) -> tuple[Lanes, dict[str, Array]]:
@@ -204,51 +292,3 @@ def _sample(
     like = jax.eval_shape(lambda lanes: shown(settle(lanes)[1]), lanes)
     buffer = jax.tree.map(lambda x: jnp.zeros((STEPS, *x.shape), x.dtype), like)
     return lax.fori_loop(0, STEPS, step, (lanes, buffer))
-
-
-class _Collected:
-    """The first N draws of every lane, gathered from the steps at which they were done."""
-
-    def __init__(self, shape: tuple[int, ...], num_samples: int, dtype: Any) -> None:
-        dim, num_lanes = shape
-        self.shape = (num_lanes, num_samples)
-        self.logits = np.empty((dim, num_lanes, num_samples), dtype)
-        self.stats = {name: np.empty(self.shape, dtype) for name in ("lp", "acceptance_rate")}
-        self.stats |= {name: np.empty(self.shape, kind) for name, kind in (("n_steps", np.int32), ("diverging", bool))}
-        self._seen = np.full(num_lanes, -1)  # the first thing a lane hands out is its start
-        self._since = np.zeros(num_lanes, np.int64)  # steps since the last draw was done
-
-    @property
-    def least(self) -> int:
-        """Draws that every lane has."""
-        return int(np.clip(self._seen.min(), 0, self.shape[1]))
-
-    @property
-    def full(self) -> bool:
-        """Whether every lane has all its draws."""
-        return self.least == self.shape[1]
-
-    def add(self, drawn: dict[str, Array]) -> None:
-        """Take over the draws among some steps."""
-        found = {name: np.asarray(x) for name, x in drawn.items()}
-        num_steps, num_lanes = found["code"].shape
-        lane, step = np.nonzero((found["code"] & END).T)  # in order of lanes, then of steps
-        number = np.bincount(lane, minlength=num_lanes)
-        first = np.concatenate([[0], np.cumsum(number)[:-1]])
-        place = np.arange(len(lane)) + (self._seen - first)[lane]
-        steps = np.diff(step, prepend=0)
-        opens = first[number > 0]
-        steps[opens] = step[opens] + self._since[number > 0]
-        self._since += num_steps
-        self._since[number > 0] = num_steps - step[opens + number[number > 0] - 1]
-        self._seen += number
-        use = (place >= 0) & (place < self.shape[1])
-        at, steps, to = (step * num_lanes + lane)[use], steps[use], (lane * self.shape[1] + place)[use]
-        at_first = (step * self.logits.shape[0] * num_lanes + lane)[use]
-        for d, logits in enumerate(self.logits):
-            logits.reshape(-1)[to] = found["logits"].reshape(-1)[at_first + d * num_lanes]
-        put = lambda name, values: self.stats[name].reshape(-1).__setitem__(to, values)  # noqa: E731
-        put("lp", -found["energy"].reshape(-1)[at])
-        put("n_steps", steps)
-        put("acceptance_rate", found["accepted"].reshape(-1)[at] / steps)
-        put("diverging", (found["code"].reshape(-1)[at] & DIVERGED) != 0)
