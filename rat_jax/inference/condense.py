@@ -8,7 +8,7 @@ sizes then agree to one part in ten thousand; means and quantiles are those of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from rat_jax.inference.convergence import checked_draws, in_blocks, split_chains
 from rat_jax.inference.effective_size import effective_size
 from rat_jax.inference.rank_scores import Floats, score_table, ties
 
-Singles = NDArray[np.floating]  # in single precision
+Singles = NDArray[Any]  # in single precision
 
 PLACE_BITS = 20  # of a draw's place in the range of its lane, where 32 bits hold it beside the draw's number
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -163,14 +163,14 @@ def _to_unit_scale(draws: NDArray[np.number]) -> tuple[Floats, Floats]:
     return draws * np.ldexp(1.0, -exponent)[:, None, None], np.ldexp(1.0, exponent)
 
 
-def split_chains(draws: NDArray[np.floating]) -> NDArray[np.floating]:
+def split_chains(draws: NDArray[Any]) -> NDArray[Any]:
     """Both halves of every chain as chains, [lane, 2 * chain, draw // 2]; an odd number loses its middle."""
     lanes, chains, length = draws.shape
     even = draws if length % 2 == 0 else np.delete(draws, length // 2, axis=2)
     return even.reshape(lanes, 2 * chains, length // 2)
 
 
-def split_r_hat(draws: NDArray[np.floating]) -> Floats:
+def split_r_hat(draws: NDArray[Any]) -> Floats:
     """R-hat of split and normalised chains: spread of all draws over the spread within chains."""
     length = draws.shape[-1]
     within = draws.var(axis=2, ddof=1).mean(axis=1)
@@ -189,7 +189,7 @@ def tail_positions(size: int) -> list[int]:
     return [(size - 1) * percent // 100 for percent in TAIL_PERCENT]
 
 
-def tail_size(draws: NDArray[np.floating], *bounds: NDArray[np.floating]) -> Floats:
+def tail_size(draws: NDArray[Any], *bounds: NDArray[Any]) -> Floats:
     """The smallest effective size of marks: whether a draw is at most a bound [lane]."""
     marks = ((draws <= bound[:, None, None]).astype(draws.dtype) for bound in bounds)
     return np.min([effective_size(split_chains(mark)) for mark in marks], axis=0)

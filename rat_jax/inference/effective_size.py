@@ -6,11 +6,13 @@ The initial monotone sequence of Geyer, "Practical Markov chain Monte Carlo", St
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
-Floats = NDArray[np.floating]
+Floats = NDArray[Any]
 
 FEW_LAGS = (6, 20)
 """Lags looked at before all of them: the autocorrelations of well-mixed chains have vanished by then."""
