@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import xarray as xr
 from rat_jax.inference.engines import choose
 from rat_jax.inference.posterior import Posterior, state_weights
 from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Problem, Progress, Settings, checked_seed
+from rat_jax.inference.versions import version
 from rat_jax.labels import LabelError, Labels, read_labels
 from rat_jax.model.declaration import Policy
 from rat_jax.model.graded import LEVELS
