@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rat_jax.inference.impute import impute, impute_draws
     from rat_jax.inference.posterior import Posterior, load
     from rat_jax.inference.settings import PAPER_SETTINGS
+    from rat_jax.inference.sweep import Sweep, sweep
     from rat_jax.inference.verdict import Diagnostics
     from rat_jax.labels import LabelError, Labels, datasets, example_labels, read_labels
     from rat_jax.model.network import Network, Policy, Probability, Table, Variable
@@ -51,6 +52,7 @@ _HOMES = {
     "rat_jax.inference.impute": ("impute", "impute_draws"),
     "rat_jax.inference.posterior": ("Posterior", "load"),
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
+    "rat_jax.inference.sweep": ("Sweep", "sweep"),
     "rat_jax.inference.verdict": ("Diagnostics",),
     "rat_jax.studies.agreement": ("Agreement", "agreement"),
     "rat_jax.studies.allocation": ("KeptPieceWarning", "allocation_study"),
@@ -98,6 +100,7 @@ __all__ = [
     "SamplingWarning",
     "Sensitivity",
     "StructureComparison",
+    "Sweep",
     "Table",
     "Variable",
     "agreement",
@@ -128,6 +131,7 @@ __all__ = [
     "read_labels",
     "rowwise",
     "sensitivity",
+    "sweep",
 ]
 
 

@@ -16,9 +16,9 @@ import pytest
 
 import rat_jax as rat
 from rat_jax.model.priors import concentrations
+from rat_jax.model.quantities import elements
 from rat_jax.model.rat import RAT
 from rat_jax.studies.allocation import allocation_study
-from rat_jax.studies.elements import elements
 from rat_jax.studies.population import read_population
 from rat_jax.studies.strategies import PAPER, allot, plan_of, read_strategies
 

@@ -7,7 +7,7 @@ sizes then agree to one part in ten thousand; means and quantiles are those of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from rat_jax.inference.effective_size import effective_size
 from rat_jax.inference.rank_scores import Floats, score_table, ties
 
 Singles = NDArray[Any]  # in single precision
+
+BEGINNING = 8  # draws by which a quantity is known to be another one's equal
 
 PLACE_BITS = 20  # of a draw's place in the range of its lane, where 32 bits hold it beside the draw's number
 
@@ -40,6 +42,20 @@ def condensed(draws: NDArray[np.number], levels: Sequence[float]) -> Condensed:
     """
     parts = in_blocks(lambda block: _condense(block, levels), draws)
     return Condensed(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def condense_quantities(values: Mapping[str, NDArray[np.number]], levels: Sequence[float]) -> Condensed:
+    """The same for every quantity [lane, chain, draw]: arrays [lane, quantity, ...].
+
+    Quantities that are the same number, as p_R and theta_R are, are looked at once.
+    """
+    known: dict[bytes, Condensed] = {}
+    found = []
+    for x in values.values():
+        if (begins := x[:, 0, :BEGINNING].tobytes()) not in known:
+            known[begins] = condensed(x, levels)
+        found.append(known[begins])
+    return Condensed(*(np.stack(figure, axis=1) for figure in zip(*found, strict=True)))
 
 
 def _condense(draws: NDArray[np.number], levels: Sequence[float]) -> Condensed:

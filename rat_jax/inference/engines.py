@@ -66,6 +66,7 @@ def condense_chains(
     seed: int,
     settings: Settings,
     keep: Callable[[np.ndarray, Mapping[str, np.ndarray]], dict[str, np.ndarray]],
+    progress: Progress | None = None,
 ) -> dict[str, np.ndarray]:
     """What `keep` makes of the draws of "nuts" or "numpyro", joined: arrays [S, ...].
 
@@ -73,7 +74,7 @@ def condense_chains(
     systems at a time, from several threads, and lets their draws go: memory does not grow with the number of systems.
     """
     if method == "numpyro":
-        draws = run_numpyro(problem, seed, settings, None)
+        draws = run_numpyro(problem, seed, settings, progress)
         return keep(draws.cells, draws.stats)
     from rat_jax.inference import lanes  # here, as above
 
@@ -81,7 +82,7 @@ def condense_chains(
         some = replace(problem, table=problem.table.take(systems), group_size=problem.groups.shape[1])
         return keep(shuffle_mirrors(some, cells, seed), stats)
 
-    return lanes.condense(problem, turned, seed=seed, settings=settings)
+    return lanes.condense(problem, turned, seed=seed, settings=settings, progress=progress)
 
 
 def run_numpyro(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:

@@ -102,25 +102,10 @@ def fit(
     seed = checked_seed(seed)
     settings = Settings(num_warmup, num_samples, num_chains)
     labels = labels if isinstance(labels, Labels) else read_for(model, labels)
-    counts = labels.counts()
-    observed = [v for v in labels.variables if counts[v].notna().any()]
-    declaration = declare(
-        model,
-        variables=labels.variables,
-        observed=observed,
-        levels=labels.levels,
-        judge_structure=judge_structure,
-        judge_shared=judge_shared,
-        judge_rates=judge_rates,
-    )
-    network = network_of(declaration)
-    _check_graded(network, labels)
-    table = count_table(network, counts)
-    _check_usable(network, table)
-    prior = concentrations(network, priors)
-    weighings = read_policies(network, policy, policies)
+    judge = {"judge_structure": judge_structure, "judge_shared": judge_shared, "judge_rates": judge_rates}
+    problem, declaration = read_problem(labels, model, priors=priors, policy=policy, policies=policies, **judge)
+    network, table, prior = problem.network, problem.table, problem.concentration
     method, engine = choose(method, network, table, prior)
-    problem = Problem(network, table, prior, weighings)
     draws = engine(problem, seed, settings, progress)
     facts = {
         "model": network.name,
@@ -129,16 +114,55 @@ def fit(
         "seed": seed,
         **vars(settings),
         "priors": describe(network, prior),
-        "policy": _described(network, weighings["p_G"]),
-        "policies": {quantity: _described(network, p) for quantity, p in weighings.items() if quantity != "p_G"},
+        "policy": _described(network, problem.policies["p_G"]),
+        "policies": {quantity: _described(network, p) for quantity, p in problem.policies.items() if quantity != "p_G"},
         "precision": draws.precision,
         "log_marginal_likelihood": None if draws.log_marginal is None else dict(draws.log_marginal),
-        "unused_labels": [v for v in observed if v not in network.levels],
+        "unused_labels": [v for v in observed_labels(labels) if v not in network.levels],
         "max_tree_depth": MAX_TREE_DEPTH,
     }
-    posterior = _posterior(problem, draws, counts, facts | _versions())
+    posterior = _posterior(problem, draws, labels.counts(), facts | _versions())
     _report_failure(posterior, on_failure)
     return posterior
+
+
+def read_problem(
+    labels: Labels,
+    model: str,
+    *,
+    priors: Mapping[str, Sequence[float]] | None = None,
+    policy: Weights | str | None = None,
+    policies: Mapping[str, Weights] | None = None,
+    judge_structure: str = "joint",
+    judge_shared: bool = False,
+    judge_rates: Mapping[str, float] | None = None,
+) -> tuple[Problem, dict[str, Any]]:
+    """The posterior that is asked for, and the declaration of its model; arguments as those of `fit`.
+
+    Raises ValueError for an unknown prior or policy and for a system without usable labels.
+    """
+    declaration = declare(
+        model,
+        variables=labels.variables,
+        observed=observed_labels(labels),
+        levels=labels.levels,
+        judge_structure=judge_structure,
+        judge_shared=judge_shared,
+        judge_rates=judge_rates,
+    )
+    network = network_of(declaration)
+    _check_graded(network, labels)
+    table = count_table(network, labels.counts())
+    _check_usable(network, table)
+    return Problem(
+        network, table, concentrations(network, priors), read_policies(network, policy, policies)
+    ), declaration
+
+
+def observed_labels(labels: Labels) -> list[str]:
+    """The variables that any row has a label of."""
+    counts = labels.counts()
+    return [v for v in labels.variables if bool(counts[v].notna().to_numpy().any())]
 
 
 def read_for(model: str, source: Any, columns: Mapping[str, str | None] | None = None) -> Labels:

@@ -88,11 +88,13 @@ def judge_sampling(summary: pd.DataFrame, stats: Mapping[str, np.ndarray], max_d
     """The verdict on Markov chains.
 
     summary: columns r_hat, ess_bulk, ess_tail indexed by (system, quantity).
-    stats: `diverging` and `tree_depth`, each [S, C, D], systems in the order of the summary.
+    stats: `diverging`, `tree_depth` and perhaps `reached_max_treedepth`, each [S, C, D], systems in the order of the
+        summary.
     """
     systems = list(summary.index.unique("system"))
     diverging, depth = np.asarray(stats["diverging"], bool), np.asarray(stats["tree_depth"])
-    saturated = (depth >= max_depth).mean(axis=(1, 2))
+    reached = stats["reached_max_treedepth"] if "reached_max_treedepth" in stats else depth >= max_depth
+    saturated = np.asarray(reached, bool).mean(axis=(1, 2))
     num_chains = diverging.shape[1]
     problems = [
         *_mixing(summary),

@@ -159,3 +159,14 @@ def element_names(name: str, coords: tuple[tuple[str, ...], ...]) -> list[str]:
     if not coords:
         return [name]
     return [f"{name}[{', '.join(labels)}]" for labels in itertools.product(*coords)]
+
+
+def elements(network: Network, policies: Mapping[str, Policy], cells: np.ndarray) -> dict[str, np.ndarray]:
+    """Every scalar quantity, each [...], from cells [..., M]; one with dims has one entry per element."""
+    coords = {name: tuple(dims.values()) for name, dims in network.coords.items()}
+    found: dict[str, np.ndarray] = {}
+    for name, values in evaluate(network, policies, cells).items():
+        flat = values.reshape(*cells.shape[:-1], -1)
+        names = element_names(name, coords.get(name, ()))
+        found |= {element: flat[..., i] for i, element in enumerate(names)}
+    return found

@@ -30,9 +30,9 @@ from rat_jax.model.models import declare, is_judge, network_of
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations
+from rat_jax.model.quantities import elements
 from rat_jax.studies.bands import counts_below, grid, simultaneous_band
 from rat_jax.studies.design import Design, read_design
-from rat_jax.studies.elements import elements
 from rat_jax.studies.ranks import TESTS, coverage, holm, normal_moments, rank_tests, unit_ranks
 from rat_jax.studies.simulate import draw_cells, simulate_counts
 

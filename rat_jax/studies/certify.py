@@ -21,8 +21,8 @@ from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import Problem, Settings, checked_seed
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations
+from rat_jax.model.quantities import elements
 from rat_jax.model.rat import RAT
-from rat_jax.studies.elements import elements
 from rat_jax.studies.ranks import SMALLEST, holm
 
 ERROR_RATE = 0.01

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rat_jax.inference.condense import Condensed, condensed
-from rat_jax.inference.convergence import MIN_DRAWS
+from rat_jax.inference.condense import condense_quantities
 from rat_jax.inference.engines import choose, condense_chains, draw_exact
 from rat_jax.inference.settings import QUANTILES, Problem, Settings, system_seed
 from rat_jax.model.declaration import Policy
 from rat_jax.model.patterns import CountTable, count_table
+from rat_jax.model.quantities import elements
 from rat_jax.model.rat import RAT
-from rat_jax.studies.elements import elements
 from rat_jax.studies.population import Population
 from rat_jax.studies.simulate import counts_frame
 from rat_jax.studies.strategies import Plan, allot
@@ -114,14 +113,7 @@ class Resampling:
         """The same with the health of the chains, [B] each: worst R-hat, least effective size, share divergent."""
         parts = []
         for start in range(0, len(cells), IN_CACHE):
-            values = self.elements(cells[start : start + IN_CACHE])
-            known: dict[bytes, Condensed] = {}  # quantities that are the same number are summarised once
-            found = []
-            for x in values.values():
-                if (name := x[:, 0, : 2 * MIN_DRAWS].tobytes()) not in known:
-                    known[name] = condensed(x, list(QUANTILES.values()))
-                found.append(known[name])
-            parts.append([np.stack(figure, axis=1) for figure in zip(*found, strict=True)])  # [b, Q, ...]
+            parts.append(condense_quantities(self.elements(cells[start : start + IN_CACHE]), list(QUANTILES.values())))
         mean, quantiles, r_hat, bulk, tail = (np.concatenate(part) for part in zip(*parts, strict=True))
         return {
             "mean": mean,

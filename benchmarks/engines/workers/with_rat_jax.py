@@ -1,7 +1,7 @@
 """Ours, as a sweep calls it, diagnostics included: the only worker that imports rat_jax.
 
-Option method: "nuts" and "numpyro" are `rat.fit(...).summary()`, in pieces of as many tables as an allocation study
-fits at once; the summary holds R-hat, bulk and tail ESS, mean, sd and interval of every quantity. "exact" is what an
+Option method: "nuts" and "numpyro" are `rat.sweep`: mean, interval, R-hat, bulk and tail ESS of every quantity of every
+table, and the draws of the parameters beside them. "exact" is what an
 allocation study does: independent draws in as many threads as there are processors, and every quantity from them.
 """
 
@@ -22,9 +22,10 @@ from rat_jax.inference.fit import read_policies
 from rat_jax.inference.settings import Problem, Settings, processors
 from rat_jax.model.patterns import count_table
 from rat_jax.model.priors import concentrations
-from rat_jax.studies.elements import elements
+from rat_jax.model.quantities import elements
 
-AT_ONCE, EXACT_AT_ONCE = 250, 25  # tables; as an allocation study does
+EXACT_AT_ONCE = 25  # tables; as an allocation study does
+VERDICTS = ("R_J=0 T_J=0", "R_J=0 T_J=1", "R_J=1 T_J=0", "R_J=1 T_J=1")
 NUMPYRO_CHUNK = 250  # iterations per compiled call
 THETAS = tuple(p.name for p in rat.RAT.parameters)
 PACKAGES = ["rat-jax", "jax", "jaxlib", "numpyro", "numpy", "scipy"]
@@ -48,28 +49,17 @@ def _seconds(run: Any, counts: np.ndarray, seed: int) -> float:
 
 
 def chains(job: common.Job, counts: np.ndarray, seed: int) -> list[common.Draws]:
-    """Posterior and summary of every piece; the draws of the thetas (and the judge's table) are kept."""
-    parts = []
-    for start in range(0, len(counts), AT_ONCE):
-        table = labels.label_table(job.model, counts[start : start + AT_ONCE])
-        effort = {"num_warmup": job.num_warmup, "num_samples": job.num_samples, "num_chains": job.num_chains}
-        method = job.options["method"]
-        posterior = rat.fit(table, job.model, method, seed=seed, on_failure="keep", **effort)
-        posterior.summary()
-        parts.append(_draws_of(posterior, job.model))
-    return parts
-
-
-def _draws_of(posterior: rat.Posterior, model: str) -> common.Draws:
-    """Single precision, in the order of the workers; part of the time that is measured, and small."""
-    thetas = np.stack(
-        [posterior.data[name].to_numpy() for name in THETAS], axis=-1, dtype=np.float32, casting="same_kind"
-    )
-    if model == "rat":
-        return {"theta": thetas}
-    judge = posterior.data["judge"]
-    state = [judge["state"].to_numpy().tolist().index(f"R={r} A={a} T={t}") for r, a, t in labels.STATES]
-    return {"theta": thetas, "judge": judge.to_numpy()[..., state, :].astype(np.float32)}
+    """The figures of every table; the draws of the thetas (and the judge's table) are kept for the check."""
+    table = labels.label_table(job.model, counts)
+    effort = {"num_warmup": job.num_warmup, "num_samples": job.num_samples, "num_chains": job.num_chains}
+    judge = [f"judge[R={r} A={a} T={t}, {verdict}]" for r, a, t in labels.STATES for verdict in VERDICTS]
+    keep = [*THETAS, *(judge if job.model == "judge" else [])]
+    draws = rat.sweep(table, job.model, job.options["method"], seed=seed, keep=keep, **effort).draws
+    found = {"theta": np.stack([draws[name] for name in THETAS], axis=-1)}
+    if job.model == "judge":
+        by_state = np.stack([draws[name] for name in judge], axis=-1)
+        found["judge"] = by_state.reshape(*by_state.shape[:-1], len(labels.STATES), len(VERDICTS))
+    return [found]
 
 
 def exact(job: common.Job, counts: np.ndarray, seed: int) -> list[common.Draws]:

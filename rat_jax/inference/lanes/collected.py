@@ -19,7 +19,8 @@ class Chains(NamedTuple):
     @classmethod
     def empty(cls, dim: int, num_lanes: int, num_samples: int, dtype: Any) -> Chains:
         """Room for draws."""
-        kinds = {"lp": dtype, "acceptance_rate": dtype, "step_size": dtype, "n_steps": np.int32, "diverging": bool}
+        kinds = {"lp": dtype, "acceptance_rate": dtype, "step_size": dtype, "n_steps": np.int32}
+        kinds |= {"diverging": bool, "reached_max_treedepth": bool}
         stats = {name: np.empty((num_lanes, num_samples), kind) for name, kind in kinds.items()}
         return cls(np.empty((dim, num_lanes, num_samples), dtype), stats)
 

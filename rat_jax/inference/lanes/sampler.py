@@ -187,8 +187,9 @@ class _Program:
             lanes, drawn = _sample(self.potential, self.max_depth, data, step_size, lanes)
             engaged = Engaged(data, lanes, learned)
             self.advance(collected.add(drawn))
-            done = slots.release(collected.full)
-            chains.stats["step_size"][rows[slots.lane[done]]] = warm.step_size[slots.lane[done]][:, None]
+            slots.release(collected.full)
+        chains.stats["step_size"][rows] = warm.step_size[:, None]
+        chains.stats["reached_max_treedepth"][rows] = chains.stats["n_steps"][rows] + 1 >= 1 << self.max_depth
 
     def _compile(self) -> None:
         """Compile warm-up and sampling beside each other for slots of these shapes, unless that was done before."""

@@ -1,0 +1,62 @@
+"""Sweeps: the figures of fits, without their draws."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rat_jax as rat
+
+FEW = {"num_warmup": 200, "num_samples": 300, "num_chains": 4}
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Lopsided systems of 40 rows, each missing labels in its own way."""
+    rng, frames = np.random.default_rng(4), []
+    for k in range(30):
+        r, a = rng.random(40) < 0.15, rng.random(40) < 0.4
+        frame = pd.DataFrame({"R": r, "A": a, "T": ~a & r & (rng.random(40) < 0.8)}).astype(float)
+        frame.loc[rng.random(40) < 0.3, "R"] = np.nan
+        frame.loc[rng.random(40) < 0.3, "T"] = np.nan
+        frames.append(frame.assign(system=f"s{k:02d}"))
+    return pd.concat(frames)
+
+
+@pytest.mark.parametrize("method", ["exact", "nuts"])
+def test_the_figures_are_those_of_the_fit(tables, method):
+    found = rat.sweep(tables, method=method, seed=2, keep=["p_G"], **FEW)
+    fit = rat.fit(tables, method=method, seed=2, on_failure="keep", **FEW)
+    assert found.method == method and list(found.draws) == ["p_G"]
+    for system in ("s00", "s17"):
+        draws = fit.draws("p_G", system=system)
+        np.testing.assert_array_equal(found.draws["p_G"][int(system[1:])], draws.astype(np.float32))
+        row = found.table.loc[(system, "p_G")]
+        np.testing.assert_allclose(row["mean"], draws.mean(), rtol=1e-12)
+        np.testing.assert_allclose(row[["q2.5", "q97.5"]].astype(float), np.quantile(draws, [0.025, 0.975]), rtol=1e-12)
+    assert set(found.table.index) == set(fit.summary().index)
+    if method == "nuts":
+        whole = fit.summary().loc[found.table.index]
+        np.testing.assert_allclose(found.table["ess_bulk"], whole["ess_bulk"], rtol=1e-3)
+        np.testing.assert_allclose(found.table["r_hat"], whole["r_hat"], rtol=1e-3)
+
+
+def test_a_system_whose_chains_disagree_is_named():
+    """R never observed: two mirror images, and chains so short that they cannot agree."""
+    rows = pd.DataFrame({"A": [0, 0, 0, 1, 0, 0, 1, 0] * 40, "T": [0, 1, 1, 0, 1, 0, 0, 1] * 40})
+    sound = rat.example_labels()
+    bad = rat.sweep(rows.assign(system="short"), method="nuts", num_warmup=3, num_samples=8)
+    assert not bad.ok and not bad.health.loc["short", "ok"] and "short" in str(bad)
+    good = rat.sweep(sound, method="nuts", **FEW)
+    assert good.ok and "can be trusted" in str(good) and good.health["ok"].all()
+
+
+def test_no_figure_is_missing_but_the_r_hat_of_exact_draws(tables):
+    for method in ("exact", "nuts"):
+        table = rat.sweep(tables, method=method, **FEW).table
+        assert np.isfinite(table.drop(columns="r_hat").to_numpy()).all()
+        assert table["r_hat"].isna().all() if method == "exact" else np.isfinite(table["r_hat"]).all()
+
+
+def test_an_unknown_quantity_to_keep_is_an_error(tables):
+    with pytest.raises(ValueError, match=r"keep.*p_H.*p_G"):
+        rat.sweep(tables, keep=["p_H"])
