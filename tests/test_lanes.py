@@ -283,13 +283,19 @@ def chains(potential, given, dim, settings, num_lanes=32, target=0.8, seed=0, ma
         rng = np.random.default_rng(seed)
         keys, starts = rng.integers(0, 2**32, (2, num_lanes), dtype=np.uint32), rng.normal(size=(dim, num_lanes))
         at, depth = unit(dim, len(lanes))[2], np.full(len(lanes), max_depth)
-        return Work((given, (), at), starts[:, lanes].astype(np.float32), keys[:, lanes], depth)
+        return Work(
+            (given, (), at),
+            starts[:, lanes].astype(np.float32),
+            keys[:, lanes],
+            depth,
+            np.full(len(lanes), target, np.float32),
+        )
 
-    return found_by(potential, work, num_lanes, settings, target)
+    return found_by(potential, work, num_lanes, settings)
 
 
-def found_by(potential, work, num_lanes, settings, target):
-    found = sample_lanes(potential, work, num_lanes, settings, target, lambda *_: None)
+def found_by(potential, work, num_lanes, settings):
+    found = sample_lanes(potential, work, num_lanes, settings, lambda *_: None)
     return SimpleNamespace(draws=found.pop("logits"), stats=found)
 
 
@@ -368,9 +374,15 @@ def test_a_gradient_that_breaks_off_is_a_divergence_and_no_nan():
     def work(lanes):
         keys = np.random.default_rng(0).integers(0, 2**32, (2, 8), dtype=np.uint32)
         depth = np.full(len(lanes), 10)
-        return Work(unit(2, len(lanes)), np.zeros((2, len(lanes)), np.float32), keys[:, lanes], depth)
+        return Work(
+            unit(2, len(lanes)),
+            np.zeros((2, len(lanes)), np.float32),
+            keys[:, lanes],
+            depth,
+            np.full(len(lanes), 0.8, np.float32),
+        )
 
-    found = found_by(Edge(), work, 8, Settings(100, 200), 0.8)
+    found = found_by(Edge(), work, 8, Settings(100, 200))
     assert found.stats["diverging"].any() and np.isfinite(found.draws).all() and (found.draws <= 1).all()
     assert all(np.isfinite(x).all() for x in found.stats.values())
 

@@ -52,6 +52,7 @@ def fit(
     num_warmup: int = 1000,
     num_samples: int = 1000,
     num_chains: int = 4,
+    devices: Sequence[Any] | None = None,
     progress: Progress | None = None,
     on_failure: str = "warn",
 ) -> Posterior:
@@ -77,6 +78,7 @@ def fit(
     judge_rates: for "fixed", every rate by name: {"tpr_R": 0.77, "fpr_R": 0.19, "tpr_T": 0.88, "fpr_T": 0.43}.
     num_warmup, num_samples, num_chains: iterations per chain and chains, whole numbers >= 1
         (num_samples >= 4). Exact draws: num_chains * num_samples of them in one chain.
+    devices: JAX devices that method "nuts" runs on, such as jax.local_devices()[:1]; all local ones if not given.
     progress: called with (iterations done, iterations in all) now and then.
     on_failure: "warn", "raise" or "keep" quiet when the sampling verdict is bad; it is in
         `Posterior.diagnostics` in any case.
@@ -104,6 +106,7 @@ def fit(
     labels = labels if isinstance(labels, Labels) else read_for(model, labels)
     judge = {"judge_structure": judge_structure, "judge_shared": judge_shared, "judge_rates": judge_rates}
     problem, declaration = read_problem(labels, model, priors=priors, policy=policy, policies=policies, **judge)
+    problem = replace(problem, devices=devices)
     network, table, prior = problem.network, problem.table, problem.concentration
     method, engine = choose(method, network, table, prior)
     draws = engine(problem, seed, settings, progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,6 +51,7 @@ class Problem:
     policies: by the name of the quantity they define, p_G first.
     group_size: how many neighbouring systems share what the network declares as shared; None: all of them. Where it
         shares nothing every system is on its own.
+    devices: JAX devices that the lane engine runs on; None: all local ones. No number depends on it.
     """
 
     network: Network
@@ -58,6 +59,7 @@ class Problem:
     concentration: np.ndarray
     policies: Mapping[str, Policy]
     group_size: int | None = None
+    devices: Sequence[Any] | None = None
 
     @property
     def groups(self) -> np.ndarray:

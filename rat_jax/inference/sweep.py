@@ -80,6 +80,7 @@ def sweep(
     num_samples: int = 1000,
     num_chains: int = 4,
     keep: Sequence[str] = (),
+    devices: Sequence[Any] | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
     """The posterior of every system of a label table in figures: for hundreds and thousands of systems or data sets.
@@ -88,6 +89,8 @@ def sweep(
     settings.
 
     keep: quantities whose draws are kept as well, by their names in the table, single precision.
+    devices: JAX devices that method "nuts" runs on, such as jax.local_devices()[:1]; all local ones if not given. The
+        numbers do not depend on how many there are.
     progress: called with (iterations done, iterations in all) now and then.
     All other arguments are those of `fit`.
 
@@ -111,6 +114,7 @@ def sweep(
     labels = labels if isinstance(labels, Labels) else read_for(model, labels)
     judge = {"judge_structure": judge_structure, "judge_shared": judge_shared, "judge_rates": judge_rates}
     problem, _ = read_problem(labels, model, priors=priors, policy=policy, policies=policies, **judge)
+    problem = replace(problem, devices=devices)
     quantities = list(_elements(problem, np.full((1, problem.network.num_cells), 0.5)))
     for name in keep:
         checked(name, quantities, "quantity in keep")

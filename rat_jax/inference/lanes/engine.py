@@ -53,13 +53,12 @@ def condense(
     """
     groups, chains = problem.groups, settings.num_chains
     potential, plan = _potential(problem)
-    accept = CAREFUL_ACCEPTANCE if problem.network.measurements else USUAL_ACCEPTANCE
     report = (lambda *_: None) if progress is None else progress
     precision = _precision(problem)
     work = partial(_work, problem, plan, groups, seed, chains, precision)
     finish = partial(_finished, problem, groups, chains, keep)
     return sample_lanes(
-        potential, work, len(groups) * chains, settings, accept, report, precision, finish, together=chains
+        potential, work, len(groups) * chains, settings, report, precision, finish, chains, problem.devices
     )
 
 
@@ -103,18 +102,19 @@ def _work(
     names = {g: "\0".join(problem.table.systems[s] for s in groups[g]) for g in np.unique(group)}
     words = [system_seed(seed, names[g], "lanes", str(c)) for g, c in zip(group, chain, strict=True)]
     keys, depth = np.array(words, np.uint32).T, np.full(len(lanes), MAX_TREE_DEPTH)
+    target = np.full(len(lanes), CAREFUL_ACCEPTANCE if network.measurements else USUAL_ACCEPTANCE, precision)
     counts = evidence.counts[groups[group]]  # [L, G, P]
     if plan is None:
         as_numbers = lambda x: x if x.dtype == bool else x.astype(precision)  # noqa: E731
         fixed = evidence._replace(allowed=evidence.allowed[:, state_order(network, sampled)], counts=np.zeros(0))
         fixed = jax.tree.map(as_numbers, (fixed, problem.concentration))
         at, position = _scattered(problem, groups, seed, num_chains, lanes, precision)
-        return Work((fixed, np.moveaxis(counts, 0, -1).astype(precision), at), position, keys, depth)
+        return Work((fixed, np.moveaxis(counts, 0, -1).astype(precision), at), position, keys, depth, target)
     counted = plan.counts(counts[:, 0, : problem.table.num_patterns], problem.concentration)
     given = Counts(*(x.astype(precision) for x in counted))
     if given.taken.shape[0] > MOST_SHAPED:
         at, position = _scattered(problem, groups, seed, num_chains, lanes, precision)
-        return Work(((), given, at), position, keys, depth)
+        return Work(((), given, at), position, keys, depth, target)
     of_lanes = evidence._replace(counts=counts)
     centre, shape, position, sound = shaped_starts(
         network, sampled, of_lanes, problem.concentration, plan.density, given, keys
@@ -125,7 +125,7 @@ def _work(
         shape[..., ~sound] = np.eye(len(shape))[..., None] * other.scale
     depth[sound] = SHORT_DEPTH
     at = Coordinates(*(x.astype(precision) for x in (centre, np.ones_like(centre), shape)))
-    return Work(((), given, at), position.astype(precision), keys, depth)
+    return Work(((), given, at), position.astype(precision), keys, depth, target)
 
 
 def _scattered(

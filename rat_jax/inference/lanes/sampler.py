@@ -9,8 +9,7 @@ where it ran.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,17 +19,11 @@ import numpy as np
 from jax import Array, lax
 
 from rat_jax.inference.lanes.collected import Chains, Collected
+from rat_jax.inference.lanes.devices import Grain, Workers
 from rat_jax.inference.lanes.potentials import Data, with_scale
 from rat_jax.inference.lanes.transition import Drawn, Lanes, Potential, begin, leap, settle
 from rat_jax.inference.lanes.warmup import Adaptation, Schedule, adapt, begin_adaptation, schedule
-from rat_jax.inference.settings import Settings, processors
-
-SIZES = (8, 32, 128, 256)
-"""Slots of a program: one compilation for each size that is used; multiples of a vector register."""
-
-UNIT = 1024
-"""Most lanes that a thread works through as one piece, and most draws in all of them."""
-UNIT_DRAWS = 5_000_000
+from rat_jax.inference.settings import Settings
 
 STEPS = 256
 """Leapfrogs per compiled call: the grain at which lanes are replaced, and of progress."""
@@ -39,18 +32,21 @@ SECOND_KEY = np.uint32(0x9E3779B9)  # the draws' randomness must not repeat that
 
 
 class Work(NamedTuple):
-    """Lanes to be sampled (U of them): their data, positions [D, U], keys [2, U] and deepest doublings [U]."""
+    """Lanes to be sampled (U of them): their data, positions [D, U], keys [2, U], deepest doublings [U], and the
+    acceptance that their step sizes aim at [U]."""
 
     data: Data
     position: np.ndarray
     keys: np.ndarray
     max_depth: np.ndarray
+    target: np.ndarray
 
     def take(self, lanes: np.ndarray) -> Work:
         """Some of the lanes."""
         fixed, given, at = self.data
         given, at = jax.tree.map(lambda x: np.asarray(x)[..., lanes], (given, at))
-        return Work((fixed, given, at), self.position[:, lanes], self.keys[:, lanes], self.max_depth[lanes])
+        of_lanes = (self.position[:, lanes], self.keys[:, lanes], self.max_depth[lanes], self.target[lanes])
+        return Work((fixed, given, at), *of_lanes)
 
 
 class Engaged(NamedTuple):
@@ -66,21 +62,23 @@ def sample_lanes(
     work: Callable[[np.ndarray], Work],
     num_lanes: int,
     settings: Settings,
-    target: float,
     report: Callable[[int, int], None],
     precision: str = "float32",
     finish: Callable[[np.ndarray, Chains], dict[str, np.ndarray]] = lambda _, chains: chains.as_arrays(),
     together: int = 1,
+    devices: Sequence[Any] | None = None,
 ) -> dict[str, np.ndarray]:
     """NUTS for all lanes.
 
-    work: the data, starts and keys of the lanes at given positions. target: acceptance that step sizes aim at.
+    work: the data, starts and keys of the lanes at given positions.
     report: called with (draws done, draws in all), from any thread but one at a time.
     precision: "float32" or "float64", of what `work` gives.
     finish: what is kept of a unit, from the positions of its lanes and their chains; joined along the first axis.
     together: lanes that `finish` must see in one unit: multiples of so many neighbours stay together.
+    devices: to work on; all local ones if not given.
     """
-    workers = processors()
+    workers = Workers(devices)
+    grain = workers.grain
     units = _units(num_lanes, together, workers, settings.num_samples)
     total, done, lock = num_lanes * (settings.num_warmup + settings.num_samples), [0], threading.Lock()
 
@@ -91,40 +89,38 @@ def sample_lanes(
 
     def one(lanes: np.ndarray) -> dict[str, np.ndarray]:
         with jax.enable_x64(precision == "float64"):  # a setting of each thread
-            return finish(lanes, _run(potential, work(lanes), settings, target, advance))
+            return finish(lanes, _run(potential, work(lanes), settings, grain, advance))
 
-    pool = ThreadPoolExecutor(min(workers, len(units)))
-    try:
-        parts = list(pool.map(one, units))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    parts = workers.map(one, units)
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _units(num_lanes: int, together: int, workers: int, num_samples: int) -> list[np.ndarray]:
+def _units(num_lanes: int, together: int, workers: Workers, num_samples: int) -> list[np.ndarray]:
     """Positions of the lanes of each unit: of equal size as far as may be, one or several for every worker."""
-    most = max(1, min(UNIT, UNIT_DRAWS // num_samples) // together)
+    grain, count = workers.grain, workers.number
+    most = max(1, min(grain.unit, grain.draws // num_samples) // together)
     whole = num_lanes // together
-    number = min(whole, max(1, num_lanes // SIZES[0]), -(-whole // (most * workers)) * workers)
+    number = min(whole, max(1, num_lanes // grain.sizes[0]), -(-whole // (most * count)) * count)
     return [part.reshape(-1) for part in np.array_split(np.arange(num_lanes).reshape(whole, together), number)]
 
 
-def _run(potential: Potential, work: Work, settings: Settings, target: float, advance: Callable[[int], None]) -> Chains:
+def _run(potential: Potential, work: Work, settings: Settings, grain: Grain, advance: Callable[[int], None]) -> Chains:
     """The chains of a unit; lanes of one depth share a program."""
     number = len(work.max_depth)
     chains = Chains.empty(len(work.position), number, settings.num_samples, work.position.dtype)
     for depth in np.unique(work.max_depth):
         lanes = np.flatnonzero(work.max_depth == depth)
-        program = _Program(potential, int(depth), work.take(lanes), advance)
-        warm, steps = program.warm_up(schedule(settings.num_warmup, target, work.position.dtype), settings.num_warmup)
+        program = _Program(potential, int(depth), work.take(lanes), grain, advance)
+        warm, steps = program.warm_up(settings.num_warmup)
         program.sample(warm, np.argsort(-steps, kind="stable"), chains, lanes)
     return chains
 
 
 _compiled: set[Any] = set()
-_compiling = threading.Lock()
+_locks: dict[Any, threading.Lock] = {}  # of what is being compiled, so that threads do not do it twice
+_registry = threading.Lock()
 
 
 class Warm(NamedTuple):
@@ -138,24 +134,27 @@ class Warm(NamedTuple):
 class _Program:
     """Lanes of a unit that stream through the slots of one compiled program."""
 
-    def __init__(self, potential: Potential, max_depth: int, work: Work, advance: Callable[[int], None]) -> None:
+    def __init__(
+        self, potential: Potential, max_depth: int, work: Work, grain: Grain, advance: Callable[[int], None]
+    ) -> None:
         self.potential, self.max_depth, self.work, self.advance = potential, max_depth, work, advance
         number = len(work.max_depth)
-        self.size = next((s for s in SIZES if s >= number), SIZES[-1])
-        with _compiling:
-            self._compile()
+        self.size = next((s for s in grain.sizes if s >= number), grain.sizes[-1])
+        self._compile()
 
-    def warm_up(self, plan: Schedule, num_warmup: int) -> tuple[Warm, np.ndarray]:
+    def warm_up(self, num_warmup: int) -> tuple[Warm, np.ndarray]:
         """Every lane's state at the end of its warm-up, and the leapfrogs it took [U]."""
         number, position = len(self.work.max_depth), self.work.position
         warm = Warm(np.empty_like(position), np.empty_like(position), np.empty(number, position.dtype))
         steps = np.zeros(number, np.int64)
         slots = _Slots(np.arange(number), self.size)
         engaged: Any = None
+        plan: Any = None
         told = np.zeros(self.size, np.int64)
         while (fresh := slots.fill()).any() or slots.busy.any():
             if fresh.any():
                 engaged = self._renewed(engaged, fresh, self.work.take(slots.lane), self.work.position[:, slots.lane])
+                plan = schedule(num_warmup, self.work.target[slots.lane])
             data, lanes, learned = engaged
             lanes, learned = _warm(self.potential, self.max_depth, data, plan, lanes, learned)
             engaged = Engaged(data, lanes, learned)
@@ -194,22 +193,26 @@ class _Program:
     def _compile(self) -> None:
         """Compile warm-up and sampling beside each other for slots of these shapes, unless that was done before."""
         first = self.work.take(np.zeros(self.size, int))
+        device, wide = jax.config.values["jax_default_device"], first.position.dtype == np.float64
         shapes = tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(first))
-        if (key := (self.potential, self.max_depth, shapes)) in _compiled:
-            return
-        data, lanes, learned = self._renewed(None, np.ones(self.size, bool), first, first.position)
-        in_precision = jax.enable_x64(first.position.dtype == np.float64)  # a setting of each thread
+        key = (self.potential, self.max_depth, shapes, device)
+        with _registry:
+            lock = _locks.setdefault(key, threading.Lock())
+        with lock:
+            if key in _compiled:
+                return
+            data, lanes, learned = self._renewed(None, np.ones(self.size, bool), first, first.position)
 
-        def compile_sampling() -> None:
-            with in_precision:
-                jax.block_until_ready(_sample(self.potential, self.max_depth, data, learned.kept[2], lanes))
+            def compile_sampling() -> None:
+                with jax.enable_x64(wide), jax.default_device(device):  # settings of each thread
+                    jax.block_until_ready(_sample(self.potential, self.max_depth, data, learned.kept[2], lanes))
 
-        beside = threading.Thread(target=compile_sampling)
-        beside.start()
-        plan = schedule(0, 0.5, learned.scale.dtype)
-        jax.block_until_ready(_warm(self.potential, self.max_depth, data, plan, lanes, learned))
-        beside.join()
-        _compiled.add(key)
+            beside = threading.Thread(target=compile_sampling)
+            beside.start()
+            plan = schedule(0, first.target)
+            jax.block_until_ready(_warm(self.potential, self.max_depth, data, plan, lanes, learned))
+            beside.join()
+            _compiled.add(key)
 
     def _renewed(self, engaged: Engaged | None, fresh: np.ndarray, work: Work, position: np.ndarray) -> Engaged:
         """The slots with new lanes, at these positions, where they are fresh."""

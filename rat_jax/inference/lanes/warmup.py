@@ -26,13 +26,14 @@ MOST_WINDOWS = 24
 
 
 class Schedule(NamedTuple):
-    """When scales are learned: warm-up draws [first, last), and the draws that close a window, padded with -1."""
+    """When scales are learned: warm-up draws [first, last), and the draws that close a window, padded with -1; and the
+    acceptance that each lane aims at [L]."""
 
-    first: Array
-    last: Array
-    closing: Array
-    num_warmup: Array
-    target: Array
+    first: Any
+    last: Any
+    closing: Any
+    num_warmup: Any
+    target: Any
 
 
 class Adaptation(NamedTuple):
@@ -55,15 +56,14 @@ class Adaptation(NamedTuple):
     kept: tuple[Array, Array, Array]
 
 
-def schedule(num_warmup: int, target: float, dtype: Any) -> Schedule:
-    """The windows for a number of warm-up draws and a target acceptance."""
+def schedule(num_warmup: int, target: np.ndarray) -> Schedule:
+    """The windows for a number of warm-up draws, and the acceptance that each lane aims at [L]."""
     windows = build_adaptation_schedule(num_warmup)
     slow = windows[1:-1] if len(windows) > 1 else []
     closing = np.full(MOST_WINDOWS, -1, np.int32)
     closing[: len(slow)] = [w.end for w in slow]
     first, last = (slow[0].start, slow[-1].end + 1) if slow else (0, 0)
-    numbers = (jnp.int32(first), jnp.int32(last), jnp.asarray(closing), jnp.int32(num_warmup))
-    return Schedule(*numbers, jnp.asarray(target, dtype))
+    return Schedule(np.int32(first), np.int32(last), closing, np.int32(num_warmup), target)
 
 
 def begin_adaptation(scale: Array) -> Adaptation:
