@@ -23,6 +23,9 @@ from rat_jax.model.lane_density import Counts, LanePlan, cells_of_lanes, plan_la
 from rat_jax.model.network import Network
 
 USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.75, 0.9  # the latter for judges, whose posteriors have narrow places
+SHAPED_ACCEPTANCE = 0.6  # in coordinates of unit curvature
+RARE_ACCEPTANCE, RARE = 0.7, 2.0  # there, where fewer rows than that are expected in some cell, prior included: the
+# posterior is skewed and longer steps would diverge
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 MOST_SHAPED = 8  # dimensions in which the shape of a posterior is taken from its curvature at the start
 SHORT_DEPTH = 6  # deepest doubling where the curvature is one in every direction: 63 leapfrogs go round many times
@@ -116,7 +119,7 @@ def _work(
         at, position = _scattered(problem, groups, seed, num_chains, lanes, precision)
         return Work(((), given, at), position, keys, depth, target)
     of_lanes = evidence._replace(counts=counts)
-    centre, shape, position, sound = shaped_starts(
+    centre, shape, position, sound, least = shaped_starts(
         network, sampled, of_lanes, problem.concentration, plan.density, given, keys
     )
     if not sound.all():
@@ -124,6 +127,7 @@ def _work(
         centre[:, ~sound], position[:, ~sound] = other.centre, place
         shape[..., ~sound] = np.eye(len(shape))[..., None] * other.scale
     depth[sound] = SHORT_DEPTH
+    target[sound] = np.where(least < RARE, RARE_ACCEPTANCE, SHAPED_ACCEPTANCE)[sound]
     at = Coordinates(*(x.astype(precision) for x in (centre, np.ones_like(centre), shape)))
     return Work(((), given, at), position.astype(precision), keys, depth, target)
 

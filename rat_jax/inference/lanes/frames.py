@@ -26,13 +26,17 @@ NOISE_KEY = np.uint32(0x85EBCA6B)  # the starts' randomness must not repeat that
 
 
 class Shaped(NamedTuple):
-    """Centres [D, L], shapes [D, D, L] and positions [D, L]: logits = centre + shape @ position; sound: which lanes
-    have such coordinates [L]; the others' numbers mean nothing."""
+    """Centres [D, L], shapes [D, D, L] and positions [D, L]: logits = centre + shape @ position.
+
+    sound: which lanes have such coordinates [L]; the others' numbers mean nothing. least: rows expected in the cell
+    that has fewest, prior included [L].
+    """
 
     centre: np.ndarray
     shape: np.ndarray
     position: np.ndarray
     sound: np.ndarray
+    least: np.ndarray
 
 
 def shaped_starts(
@@ -61,7 +65,9 @@ def shaped_starts(
     sound = finite & (values[:, 0] > LEAST_CURVATURE * values[:, -1])
     safe = np.where(sound.reshape(-1, 1, 1), matrices, np.eye(dim))
     shape = np.linalg.cholesky(np.linalg.inv(safe)) * scale.T[:, :, None]
-    return Shaped(centre, np.ascontiguousarray(np.moveaxis(shape, 0, -1)), START_SPREAD * noise[cells:], sound)
+    shape = np.ascontiguousarray(np.moveaxis(shape, 0, -1))
+    least = completed[:, 0, ~network.is_known].min(axis=1)
+    return Shaped(centre, shape, START_SPREAD * noise[cells:], sound, least)
 
 
 @partial(jax.jit, static_argnums=0)
