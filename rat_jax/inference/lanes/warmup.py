@@ -22,6 +22,7 @@ GAMMA, DELAY, KAPPA = 0.05, 10.0, 0.75
 """Of dual averaging, as in Stan."""
 
 FIRST_STEP_SIZE = 1.0
+PULL = 5.0  # draws that the guess of unit variance is worth; Stan, which knows no unit, pulls as much towards 0.001
 MOST_WINDOWS = 24
 
 
@@ -98,7 +99,7 @@ def adapt(plan: Schedule, lanes: Lanes, drawn: Drawn, state: Adaptation) -> tupl
     mean = state.mean + away / drawn_so_far
     squares = state.squares + away * (z - mean)
     n = drawn_so_far
-    variance = (n / (n + 5)) * squares / jnp.maximum(n - 1, 1) + 1e-3 * 5 / (n + 5)  # regularised as in Stan
+    variance = (n * squares / jnp.maximum(n - 1, 1) + PULL) / (n + PULL)
     factor = jnp.where(closes, jnp.sqrt(variance), 1.0)
     scale = state.scale * factor
     lanes = lanes._replace(tree=drawn.choice._replace(z=z / factor, g=g * factor))
