@@ -1,13 +1,14 @@
 """Ours, as a sweep calls it, diagnostics included: the only worker that imports rat_jax.
 
 Option method: "nuts" and "numpyro" are `rat.sweep`: mean, interval, R-hat, bulk and tail ESS of every quantity of every
-table, and the draws of the parameters beside them. "exact" is what an
+table. The draws behind them come from the same sweep once more, outside the time. "exact" is what an
 allocation study does: independent draws in as many threads as there are processors, and every quantity from them.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -32,14 +33,20 @@ PACKAGES = ["rat-jax", "jax", "jaxlib", "numpyro", "numpy", "scipy"]
 
 
 def prepare(job: common.Job, counts: np.ndarray) -> common.Engine:
-    run = partial(exact if job.options["method"] == "exact" else chains, job)
-    engine = common.Engine(run, lambda parts: {name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
+    if job.options["method"] == "exact":
+        run, join = partial(exact, job), _joined
+    else:
+        run, join = partial(chains, job), partial(with_draws, job)
     if job.options.get("warm", True):
         short = job._replace(num_samples=min(job.num_samples, NUMPYRO_CHUNK))  # compiles the same
         trial = partial(chains, short) if job.options["method"] == "numpyro" else run
         first, second = (_seconds(trial, counts, seed) for seed in (-1, -2))
         job.options["build_seconds"] = max(0.0, first - second)
-    return engine
+    return common.Engine(run, join)
+
+
+def _joined(parts: list[common.Draws]) -> common.Draws:
+    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
 def _seconds(run: Any, counts: np.ndarray, seed: int) -> float:
@@ -48,18 +55,29 @@ def _seconds(run: Any, counts: np.ndarray, seed: int) -> float:
     return time.monotonic() - start
 
 
-def chains(job: common.Job, counts: np.ndarray, seed: int) -> list[common.Draws]:
-    """The figures of every table; the draws of the thetas (and the judge's table) are kept for the check."""
-    table = labels.label_table(job.model, counts)
-    effort = {"num_warmup": job.num_warmup, "num_samples": job.num_samples, "num_chains": job.num_chains}
+def chains(job: common.Job, counts: np.ndarray, seed: int) -> tuple[np.ndarray, int, rat.Sweep]:
+    """The figures of every table, as a sweep keeps them: no draws."""
+    return counts, seed, _sweep(job, counts, seed, ())
+
+
+def with_draws(job: common.Job, found: tuple[np.ndarray, int, rat.Sweep]) -> common.Draws:
+    """The draws behind the figures, for the check: the same sweep again, held to the same figures to the last bit."""
+    counts, seed, figures = found
     judge = [f"judge[R={r} A={a} T={t}, {verdict}]" for r, a, t in labels.STATES for verdict in VERDICTS]
-    keep = [*THETAS, *(judge if job.model == "judge" else [])]
-    draws = rat.sweep(table, job.model, job.options["method"], seed=seed, keep=keep, **effort).draws
-    found = {"theta": np.stack([draws[name] for name in THETAS], axis=-1)}
+    again = _sweep(job, counts, seed, [*THETAS, *(judge if job.model == "judge" else [])])
+    if not again.table.equals(figures.table):
+        raise AssertionError("the same sweep gave other figures")
+    draws = {"theta": np.stack([again.draws[name] for name in THETAS], axis=-1)}
     if job.model == "judge":
-        by_state = np.stack([draws[name] for name in judge], axis=-1)
-        found["judge"] = by_state.reshape(*by_state.shape[:-1], len(labels.STATES), len(VERDICTS))
-    return [found]
+        by_state = np.stack([again.draws[name] for name in judge], axis=-1)
+        draws["judge"] = by_state.reshape(*by_state.shape[:-1], len(labels.STATES), len(VERDICTS))
+    return draws
+
+
+def _sweep(job: common.Job, counts: np.ndarray, seed: int, keep: Sequence[str]) -> rat.Sweep:
+    effort = {"num_warmup": job.num_warmup, "num_samples": job.num_samples, "num_chains": job.num_chains}
+    table = labels.label_table(job.model, counts)
+    return rat.sweep(table, job.model, job.options["method"], seed=seed, keep=keep, **effort)
 
 
 def exact(job: common.Job, counts: np.ndarray, seed: int) -> list[common.Draws]:
