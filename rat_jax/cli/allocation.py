@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rat_jax.cli import terminal
+from rat_jax.cli import terminal, together
 from rat_jax.cli.study_options import StudyOptions
 from rat_jax.cli.terminal import BAD_VERDICT, COULD_NOT_RUN, DONE, INTERRUPTED, complain, leave_at_once, study_bar
 from rat_jax.cli.work import check_targets
 
 if TYPE_CHECKING:
+    from rat_jax.inference.settings import Progress
     from rat_jax.studies.allocation_result import AllocationStudy
 
 _ALIKE = (
@@ -49,6 +50,7 @@ _WORDS = {
 def check_options(options: StudyOptions, labels: Path | None, *reading: Sequence[str] | None) -> None:
     """Find what is misspelt or contradicts, or a file that cannot be written, before any work is done."""
     options.arguments()
+    options.together()
     if labels is None:
         options.population()
         if any(reading):
@@ -59,36 +61,62 @@ def check_options(options: StudyOptions, labels: Path | None, *reading: Sequence
 
 
 def study_and_tell(population: Any, options: StudyOptions) -> int:
-    """Run the study, write and tell everything that was asked for; returns the exit code."""
+    """Run the study, write and tell everything that was asked for; returns the exit code.
+
+    One of several processes: the first of them writes and tells.
+    """
     from rat_jax.report.allocation_health import health_sentence
     from rat_jax.report.console import PlainConsole
 
+    terminal.use_compilation_cache()
+    given = options.together()
+    rank = 0 if given is None else together.join(given)
     try:
-        study = _run(population, options)
-    except KeyboardInterrupt as interrupt:
-        complain(in_option_names(str(interrupt) or "interrupted"), INTERRUPTED)
-        if getattr(interrupt, "at_work", False):
-            leave_at_once(INTERRUPTED)
-        return INTERRUPTED
-    except (ValueError, OSError, MemoryError) as error:
-        return complain(in_option_names(str(error)), COULD_NOT_RUN)
-    _write(study, options)
-    console = PlainConsole()
-    console.print(str(study), markup=False)
-    if written := options.files():
-        console.print(f"\nWritten: {', '.join(map(str, written))}")
+        study = _run(population, options) if given is None else _run_together(population, options)
+    except (KeyboardInterrupt, ValueError, OSError, MemoryError) as error:
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        code = complain(in_option_names(str(error)) or "interrupted", INTERRUPTED if is_interrupt else COULD_NOT_RUN)
+        if given is not None or getattr(error, "at_work", False):
+            leave_at_once(code)  # nobody waits for what is still being computed, nor for a process that is gone
+        return code
+    if rank == 0:
+        _write(study, options)
+        console = PlainConsole()
+        console.print(str(study), markup=False)
+        if written := options.files():
+            console.print(f"\nWritten: {', '.join(map(str, written))}")
     if failed := health_sentence(study):
         return complain(f"exit code {BAD_VERDICT}: {failed}", BAD_VERDICT)
     return DONE
 
 
-def _run(population: Any, options: StudyOptions) -> AllocationStudy:
+def _run(population: Any, options: StudyOptions, heard: Progress | None = None) -> AllocationStudy:
     import rat_jax as rat
 
-    terminal.use_compilation_cache()
-    with study_bar() as progress, warnings.catch_warnings():
+    with study_bar() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", rat.KeptPieceWarning)  # the result prints what it says
+
+        def progress(done: int, total: int) -> None:
+            for listener in (heard, bar):
+                if listener is not None:
+                    listener(done, total)
+
         return rat.allocation_study(population, progress=progress, **options.arguments())
+
+
+def _run_together(population: Any, options: StudyOptions) -> AllocationStudy:
+    so_far = "none"
+
+    def hear(done: int, total: int) -> None:
+        nonlocal so_far
+        so_far = f"{done:,} of {total:,}"
+
+    def words() -> str:
+        kept = f"are finished; what was kept in {options.out} is not computed again" if options.out else "were finished"
+        return f"process 0, which the others need, died or cannot be reached; {so_far} fits {kept}"
+
+    with together.one_clear_error(words):
+        return _run(population, options, hear)
 
 
 def in_option_names(message: str) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from rat_jax.cli import options
 from rat_jax.cli.options import OUTPUT, numbers, option, pairs
 
-_DESIGN, _PARAMETERS = "Strategies and budgets", "Instead of a label table"
+_DESIGN, _PARAMETERS, _HOSTS = "Strategies and budgets", "Instead of a label table", "Several hosts"
 FORM = "NAME[=LABELS:SHARE,...]"
 
 
@@ -91,6 +91,20 @@ class StudyOptions:
     plot: Annotated[
         Path | None, option("Error against budget for p_G and p_T (.png, .pdf, .svg).", metavar="FILE", panel=OUTPUT)
     ] = None
+    distributed: Annotated[
+        bool,
+        option(
+            "One of several processes with this command; Slurm, Open MPI, TPU pods and Kubernetes are recognised.",
+            "--distributed",
+            panel=_HOSTS,
+        ),
+    ] = False
+    coordinator: Annotated[
+        str | None,
+        option("Where process 0 listens, if that is not found.", metavar="HOST:PORT", show_default=False, panel=_HOSTS),
+    ] = None
+    num_processes: Annotated[int | None, option("How many there are.", show_default=False, panel=_HOSTS)] = None
+    process_id: Annotated[int | None, option("Which this is, from 0.", show_default=False, panel=_HOSTS)] = None
 
     def files(self) -> list[Path]:
         """The files to write."""
@@ -109,6 +123,28 @@ class StudyOptions:
             return dict(datasets.thetas(self.configuration))
         found = {n: numbers("--theta", n, text, "0.4") for n, text in pairs("--theta", "NAME=VALUE", self.theta)}
         return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+
+    def together(self) -> dict[str, Any] | None:
+        """What `jax.distributed.initialize` takes; None where this process works alone. Raises ValueError."""
+        given = {"--coordinator": self.coordinator, "--num-processes": self.num_processes}
+        given["--process-id"] = self.process_id
+        missing = [name for name, value in given.items() if value is None]
+        if len(missing) == len(given):
+            return {} if self.distributed else None
+        if missing:
+            raise ValueError(f"expected {', '.join(given)} together, or --distributed alone; {missing[0]} is missing")
+        assert self.coordinator is not None and self.num_processes is not None and self.process_id is not None
+        host, _, port = self.coordinator.rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(f"--coordinator: expected HOST:PORT such as node1:1234, found {self.coordinator!r}")
+        if not 0 <= self.process_id < self.num_processes:
+            raise ValueError(
+                f"--process-id: expected 0 to {self.num_processes - 1} of {self.num_processes} processes, found "
+                f"{self.process_id}"
+            )
+        return {f: getattr(self, f) for f in ("num_processes", "process_id")} | {
+            "coordinator_address": self.coordinator
+        }
 
     def arguments(self) -> dict[str, Any]:
         """What `allocation_study` takes beside the population."""

@@ -26,6 +26,7 @@ from rat_jax.model.priors import concentrations, describe
 from rat_jax.model.settling import outcome_weights
 from rat_jax.naming import checked
 from rat_jax.studies.allocation_result import AllocationStudy, standard_error
+from rat_jax.studies.hosts import team
 from rat_jax.studies.kept import Arrays, Kept
 from rat_jax.studies.pieces import Piece, Work
 from rat_jax.studies.population import read_population
@@ -88,7 +89,8 @@ def allocation_study(
     seed: whole number. Every replicate's rows depend on it and on the system's name, not on the strategy.
     out: folder that keeps finished pieces; a study that was killed goes on from there to the same numbers. Files that
         are damaged or belong to other work are computed again, with a `KeptPieceWarning`. Several processes may be
-        given one folder at the same time: they share the work, and each returns the whole study.
+        given one folder at the same time: they share the work, and each returns the whole study. So do the processes
+        that `jax.distributed.initialize` brought together, with or without a folder (docs/many-machines.md).
     progress: called with (fits done, fits in all), first with those that were kept.
 
     Raises
@@ -97,7 +99,7 @@ def allocation_study(
         For a population with gaps, unknown strategies, labels or options, and a budget beyond the population.
     OSError, MemoryError
         For a disk that is full, a folder that cannot be written, and memory that does not suffice; the message tells
-        how much is finished and kept.
+        how much is finished and kept. Likewise (`ConnectionError`) for another process that died or stopped.
     KeyboardInterrupt
         For Ctrl-C. Pressed once, the pieces at work are finished and kept first; pressed twice, it is raised at once.
 
@@ -142,8 +144,11 @@ def allocation_study(
     cells = list(_cells(work, plans, budgets))
     todo = Work([_piece(work, *cell) for cell in cells], kept, progress)
     todo.load()
-    # chains use all processors by themselves
-    todo.run(range(len(cells)), 1 if work.uses_chains else processors())
+    threads = 1 if work.uses_chains else processors()  # chains use all processors by themselves
+    if (together := team()) is None:
+        todo.run(range(len(cells)), threads)
+    else:
+        together.finish(todo, threads, start_devices=method != "exact")
     for note in kept.refused:
         warnings.warn(note, KeptPieceWarning, stacklevel=2)
     parts: dict[tuple[str, str, float], list[Arrays]] = {}

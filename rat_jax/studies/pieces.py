@@ -85,10 +85,17 @@ class Work:
         self.found = [self.kept.load(piece.name) for piece in self.pieces]
         self._tell()
 
-    def run(self, those: Sequence[int], threads: int, check: Callable[[], None] = lambda: None) -> None:
+    def run(
+        self,
+        those: Sequence[int],
+        threads: int,
+        check: Callable[[], None] = lambda: None,
+        give: Callable[[int, Arrays], None] = lambda i, arrays: None,
+    ) -> None:
         """Finish the pieces at these positions, so many at a time.
 
         check: called several times a second; what it raises ends the work without waiting for the pieces at work.
+        give: called with the position and the arrays of every piece that was finished here.
         Raises StudyInterrupted, CannotKeep or MemoryError with a message that tells how much is finished.
         """
         waiting = [i for i in those if self.found[i] is None]
@@ -100,7 +107,7 @@ class Work:
         with ctrl_c() as pressed:
             try:
                 self.kept.begin()
-                self._loop(pool, threads, waiting, running, pressed, check)
+                self._loop(pool, threads, waiting, running, pressed, check, give)
             except KeyboardInterrupt:
                 raise StudyInterrupted(f"interrupted: {self.so_far()}", bool(running)) from None
             except Exception as error:
@@ -140,6 +147,7 @@ class Work:
         running: dict[Future[Arrays | None], int],
         pressed: Pressed,
         check: Callable[[], None],
+        give: Callable[[int, Arrays], None],
     ) -> None:
         is_told = False
         while waiting or running:
@@ -158,6 +166,7 @@ class Work:
                     waiting.append(i)
                 else:
                     self.put(i, arrays)
+                    give(i, arrays)
         if pressed.times:
             raise KeyboardInterrupt
 
