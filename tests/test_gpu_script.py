@@ -59,6 +59,17 @@ print(rat.__file__, fit.provenance["rat_jax"] == rat.__version__, fit.summary().
     assert done.stdout.split(maxsplit=1) == [str(ROOT / "rat_jax" / "__init__.py"), "True (27, 8)\n"]
 
 
+def test_an_exact_study_needs_no_installation(bare, tmp_path):
+    script = """
+import rat_jax as rat
+thetas = rat.datasets.thetas("HotpotQA/hybrid/Qwen3.5")
+found = rat.allocation_study(thetas, additional=(60,), replicates=2, strategies=["all_R"], method="exact", out="kept")
+print(len(found.table))
+"""
+    done = run_python(bare, tmp_path, "-c", script)
+    assert done.returncode == 0 and int(done.stdout) == 9, done.stderr
+
+
 @pytest.mark.slow
 def test_the_script_runs_to_its_end_without_a_gpu_arviz_or_an_installation(bare, tmp_path):
     out = tmp_path / "found" / "results.json"

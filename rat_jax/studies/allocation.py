@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import pandas as pd
 from rat_jax.inference.engines import METHODS
 from rat_jax.inference.fit import Weights, read_policies
 from rat_jax.inference.settings import Progress, Settings, checked_seed, processors
+from rat_jax.inference.versions import version
 from rat_jax.model.models import MODELS
 from rat_jax.model.priors import concentrations, describe
 from rat_jax.model.settling import outcome_weights
