@@ -34,7 +34,7 @@ R_HAT_CEILING = 1e6
 TAIL_PERCENT = (5, 95)
 """The tails that `ess_tail` looks at, in percent: whole numbers, so that positions come without rounding."""
 
-BLOCK_DRAWS = 100_000
+BLOCK_DRAWS = 200_000
 """Draws worked on at a time: enough to keep NumPy busy, few enough to stay in the processor's cache."""
 
 

@@ -29,7 +29,7 @@ from rat_jax.model.models import MODELS
 from rat_jax.model.quantities import elements
 from rat_jax.naming import checked
 
-TOGETHER = 25  # systems whose draws are condensed together: they stay in the processor's cache
+TOGETHER = 50  # systems whose draws are condensed together: they stay in the processor's cache
 
 
 @dataclass(frozen=True)
