@@ -1,5 +1,9 @@
 """Sweeps: the figures of fits, without their draws."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,3 +64,27 @@ def test_no_figure_is_missing_but_the_r_hat_of_exact_draws(tables):
 def test_an_unknown_quantity_to_keep_is_an_error(tables):
     with pytest.raises(ValueError, match=r"keep.*p_H.*p_G"):
         rat.sweep(tables, keep=["p_H"])
+
+
+SCRIPT = """
+import jax, numpy as np, pandas as pd, rat_jax as rat
+rng = np.random.default_rng(0)
+frames = [pd.DataFrame({"R": rng.random(40) < 0.2, "A": rng.random(40) < 0.3, "T": False}) for _ in range(6)]
+table = pd.concat([f.assign(system=f"s{k}") for k, f in enumerate(frames)])
+both, other = jax.devices()
+options = {"method": "nuts", "num_warmup": 50, "num_samples": 40, "keep": ["p_G"]}
+found = [rat.sweep(table, devices=d, **options) for d in (None, [both], [other], [other, both])]
+assert all(np.array_equal(f.draws["p_G"], found[0].draws["p_G"]) for f in found)
+try:
+    rat.sweep(table, devices=["cpu"], **options)
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_numbers_do_not_depend_on_the_devices():
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "devices: expected some of this process's devices" in done.stdout and "['cpu']" in done.stdout

@@ -66,6 +66,7 @@ def allocation_study(
     num_samples: int = 1000,
     num_chains: int = 4,
     out: str | Path | None = None,
+    devices: Sequence[Any] | None = None,
     progress: Progress | None = None,
 ) -> AllocationStudy:
     """How well strategies of labelling estimate every quantity, by resampling a population whose labels are all known.
@@ -91,6 +92,8 @@ def allocation_study(
         are damaged or belong to other work are computed again, with a `KeptPieceWarning`. Several processes may be
         given one folder at the same time: they share the work, and each returns the whole study. So do the processes
         that `jax.distributed.initialize` brought together, with or without a folder (docs/many-machines.md).
+    devices: JAX devices that method "nuts" runs on, such as jax.local_devices()[:1]; all local ones if not given. The
+        numbers do not depend on them.
     progress: called with (fits done, fits in all), first with those that were kept.
 
     Raises
@@ -137,6 +140,7 @@ def allocation_study(
         budget,
         abstention,
         _whole_number(replicates, "replicates", 1),
+        devices,
     )
     budgets = _checked_budgets(additional, budget)
     work.check_limits(budgets)

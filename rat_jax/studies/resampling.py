@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,7 @@ class Resampling:
     budget: str
     abstention: str
     replicates: int
+    devices: Sequence[Any] | None = None
     _orders: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def check_limits(self, budgets: Sequence[float]) -> None:
@@ -73,7 +75,7 @@ class Resampling:
         seed = system_seed(self.seed, name, "fits")[0]
         network, problem = (
             self.population.network,
-            Problem(self.population.network, table, self.concentration, self.policies, group_size=1),
+            Problem(self.population.network, table, self.concentration, self.policies, 1, self.devices),
         )
         method, _ = choose(self.method, network, table, self.concentration)
         if method == "exact":
