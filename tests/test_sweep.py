@@ -40,7 +40,9 @@ def test_the_figures_are_those_of_the_fit(tables, method):
     assert set(found.table.index) == set(fit.summary().index)
     if method == "nuts":
         whole = fit.summary().loc[found.table.index]
-        np.testing.assert_allclose(found.table["ess_bulk"], whole["ess_bulk"], rtol=1e-3)
+        away = np.abs(found.table["ess_bulk"] / whole["ess_bulk"] - 1)
+        # where a pair of autocorrelations is all but zero, rounding decides whether it still counts
+        assert away.quantile(0.95) < 1e-4 and away.max() < 0.01
         np.testing.assert_allclose(found.table["r_hat"], whole["r_hat"], rtol=1e-3)
 
 

@@ -2,7 +2,8 @@
 
 The figures are those of `convergence`, at a fraction of its time: ranks are told by whole numbers that hold a draw's
 place in the range of its lane, one part in a million, and autocorrelations are summed in single precision. Effective
-sizes then agree to one part in ten thousand; means and quantiles are those of the draws as they came.
+sizes then agree to one part in ten thousand, save where a pair of autocorrelations is all but zero and rounding decides
+whether it still counts: to one in a hundred. Means and quantiles are those of the draws as they came.
 """
 
 from __future__ import annotations
