@@ -5,8 +5,9 @@ All engines have the same signature; `choose` is the only place that knows when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,6 +92,13 @@ def run_numpyro(problem: Problem, seed: int, settings: Settings, progress: Progr
 
     draws = nuts.sample(problem, seed=seed, settings=settings, progress=progress)
     return replace(draws, cells=shuffle_mirrors(problem, draws.cells, seed))
+
+
+def device_kinds(devices: Sequence[Any] | None) -> list[str]:
+    """The kinds of the devices that chains run on: another kind rounds differently."""
+    from rat_jax.inference import lanes  # here, as above
+
+    return lanes.device_kinds(devices)
 
 
 def run_exact(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rat_jax.inference.engines import METHODS
+from rat_jax.inference.engines import METHODS, device_kinds
 from rat_jax.inference.fit import Weights, read_policies
 from rat_jax.inference.settings import Progress, Settings, checked_seed, processors
 from rat_jax.inference.versions import version
@@ -235,6 +235,7 @@ def _facts(work: Resampling, costs: Mapping[str, float]) -> dict[str, Any]:
         "costs": dict(costs),
         "settings": vars(work.settings),
         **{name: getattr(work, name) for name in ("method", "seed", "base", "budget", "abstention")},
+        "device": device_kinds(work.devices) if work.uses_chains else [],
     }
 
 

@@ -35,6 +35,23 @@ PROCESSOR = Grain((8, 32, 128, 256), 1024, 5_000_000)  # 256 slots fill the vect
 ACCELERATOR = Grain((64, 512, 4096, 16_384), 65_536, 50_000_000)  # thousands of lanes fill a GPU
 
 
+def chosen_devices(devices: Sequence[Any] | None) -> list[Any]:
+    """The given devices, or all local ones; raises ValueError for what is no device of this process."""
+    local = jax.local_devices()
+    chosen = local if devices is None else list(devices)
+    if not chosen or any(d not in local for d in chosen):
+        raise ValueError(
+            f"devices: expected some of this process's devices, {', '.join(map(str, local))}, found {devices!r}; "
+            "pass a list such as jax.local_devices()[:1]"
+        )
+    return chosen
+
+
+def device_kinds(devices: Sequence[Any] | None) -> list[str]:
+    """The kinds of some devices, each once."""
+    return sorted({d.device_kind for d in chosen_devices(devices)})
+
+
 class Workers:
     """Devices that work beside each other; a processor is worth as many as its cores, in threads.
 
@@ -42,13 +59,7 @@ class Workers:
     """
 
     def __init__(self, devices: Sequence[Any] | None = None) -> None:
-        local = jax.local_devices()
-        chosen = local if devices is None else list(devices)
-        if not chosen or any(d not in local for d in chosen):
-            raise ValueError(
-                f"devices: expected some of this process's devices, {', '.join(map(str, local))}, found {devices!r}; "
-                "pass a list such as jax.local_devices()[:1]"
-            )
+        chosen = chosen_devices(devices)
         on_processor = all(d.platform == "cpu" for d in chosen)
         self.grain = PROCESSOR if on_processor else ACCELERATOR
         self.number = max(len(chosen), processors()) if on_processor and devices is None else len(chosen)
