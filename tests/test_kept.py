@@ -24,6 +24,15 @@ from rat_jax.cli.terminal import Pace
 from rat_jax.studies.kept import CannotKeep, Kept
 from rat_jax.studies.pieces import HINT, Piece, StudyInterrupted, Work
 
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Started in the background by a shell, a process ignores Ctrl-C, and so do the processes it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 THETAS = rat.datasets.thetas("HotpotQA/hybrid/Qwen3.5")
 STUDY = {"additional": (20, 40, 60), "replicates": 40, "num_samples": 100}  # 15 pieces, a fraction of a second each
 COMMAND = [sys.executable, "-m", "rat_jax", "study", "--configuration", "HotpotQA/hybrid/Qwen3.5"]
