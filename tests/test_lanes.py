@@ -288,7 +288,7 @@ def chains(potential, given, dim, settings, num_lanes=32, target=0.8, seed=0, ma
             starts[:, lanes].astype(np.float32),
             keys[:, lanes],
             depth,
-            np.full(len(lanes), target, np.float32),
+            *np.full((2, len(lanes)), [[target], [0.001]], np.float32),
         )
 
     return found_by(potential, work, num_lanes, settings)
@@ -379,7 +379,7 @@ def test_a_gradient_that_breaks_off_is_a_divergence_and_no_nan():
             np.zeros((2, len(lanes)), np.float32),
             keys[:, lanes],
             depth,
-            np.full(len(lanes), 0.8, np.float32),
+            *np.full((2, len(lanes)), [[0.8], [0.001]], np.float32),
         )
 
     found = found_by(Edge(), work, 8, Settings(100, 200))

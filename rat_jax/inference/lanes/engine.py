@@ -26,6 +26,7 @@ USUAL_ACCEPTANCE, CAREFUL_ACCEPTANCE = 0.75, 0.9  # the latter for judges, whose
 SHAPED_ACCEPTANCE = 0.6  # in coordinates of unit curvature
 RARE_ACCEPTANCE, RARE = 0.7, 2.0  # there, where fewer rows than that are expected in some cell, prior included: the
 # posterior is skewed and longer steps would diverge
+STAN_GUESS = 0.001  # of a variance, where there is no better one
 FLOAT32_ROWS = 100_000  # beyond, the log-likelihood in float32 loses the differences NUTS needs
 MOST_SHAPED = 8  # dimensions in which the shape of a posterior is taken from its curvature at the start
 SHORT_DEPTH = 6  # deepest doubling where the curvature is one in every direction: 63 leapfrogs go round many times
@@ -106,18 +107,19 @@ def _work(
     words = [system_seed(seed, names[g], "lanes", str(c)) for g, c in zip(group, chain, strict=True)]
     keys, depth = np.array(words, np.uint32).T, np.full(len(lanes), MAX_TREE_DEPTH)
     target = np.full(len(lanes), CAREFUL_ACCEPTANCE if network.measurements else USUAL_ACCEPTANCE, precision)
+    guess = np.full(len(lanes), STAN_GUESS, precision)
     counts = evidence.counts[groups[group]]  # [L, G, P]
     if plan is None:
         as_numbers = lambda x: x if x.dtype == bool else x.astype(precision)  # noqa: E731
         fixed = evidence._replace(allowed=evidence.allowed[:, state_order(network, sampled)], counts=np.zeros(0))
         fixed = jax.tree.map(as_numbers, (fixed, problem.concentration))
         at, position = _scattered(problem, groups, seed, num_chains, lanes, precision)
-        return Work((fixed, np.moveaxis(counts, 0, -1).astype(precision), at), position, keys, depth, target)
+        return Work((fixed, np.moveaxis(counts, 0, -1).astype(precision), at), position, keys, depth, target, guess)
     counted = plan.counts(counts[:, 0, : problem.table.num_patterns], problem.concentration)
     given = Counts(*(x.astype(precision) for x in counted))
     if given.taken.shape[0] > MOST_SHAPED:
         at, position = _scattered(problem, groups, seed, num_chains, lanes, precision)
-        return Work(((), given, at), position, keys, depth, target)
+        return Work(((), given, at), position, keys, depth, target, guess)
     of_lanes = evidence._replace(counts=counts)
     centre, shape, position, sound, least = shaped_starts(
         network, sampled, of_lanes, problem.concentration, plan.density, given, keys
@@ -126,10 +128,10 @@ def _work(
         other, place = _scattered(problem, groups, seed, num_chains, lanes[~sound], "float64")
         centre[:, ~sound], position[:, ~sound] = other.centre, place
         shape[..., ~sound] = np.eye(len(shape))[..., None] * other.scale
-    depth[sound] = SHORT_DEPTH
+    depth[sound], guess[sound] = SHORT_DEPTH, 1.0
     target[sound] = np.where(least < RARE, RARE_ACCEPTANCE, SHAPED_ACCEPTANCE)[sound]
     at = Coordinates(*(x.astype(precision) for x in (centre, np.ones_like(centre), shape)))
-    return Work(((), given, at), position.astype(precision), keys, depth, target)
+    return Work(((), given, at), position.astype(precision), keys, depth, target, guess)
 
 
 def _scattered(

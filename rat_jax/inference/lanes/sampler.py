@@ -32,21 +32,22 @@ SECOND_KEY = np.uint32(0x9E3779B9)  # the draws' randomness must not repeat that
 
 
 class Work(NamedTuple):
-    """Lanes to be sampled (U of them): their data, positions [D, U], keys [2, U], deepest doublings [U], and the
-    acceptance that their step sizes aim at [U]."""
+    """Lanes to be sampled (U of them): their data, positions [D, U], keys [2, U], deepest doublings [U], the
+    acceptance that their step sizes aim at [U], and the variance that their scales are pulled towards [U]."""
 
     data: Data
     position: np.ndarray
     keys: np.ndarray
     max_depth: np.ndarray
     target: np.ndarray
+    guess: np.ndarray
 
     def take(self, lanes: np.ndarray) -> Work:
         """Some of the lanes."""
         fixed, given, at = self.data
         given, at = jax.tree.map(lambda x: np.asarray(x)[..., lanes], (given, at))
-        of_lanes = (self.position[:, lanes], self.keys[:, lanes], self.max_depth[lanes], self.target[lanes])
-        return Work((fixed, given, at), *of_lanes)
+        each = (self.max_depth[lanes], self.target[lanes], self.guess[lanes])
+        return Work((fixed, given, at), self.position[:, lanes], self.keys[:, lanes], *each)
 
 
 class Engaged(NamedTuple):
@@ -154,7 +155,7 @@ class _Program:
         while (fresh := slots.fill()).any() or slots.busy.any():
             if fresh.any():
                 engaged = self._renewed(engaged, fresh, self.work.take(slots.lane), self.work.position[:, slots.lane])
-                plan = schedule(num_warmup, self.work.target[slots.lane])
+                plan = schedule(num_warmup, self.work.target[slots.lane], self.work.guess[slots.lane])
             data, lanes, learned = engaged
             lanes, learned = _warm(self.potential, self.max_depth, data, plan, lanes, learned)
             engaged = Engaged(data, lanes, learned)
@@ -209,7 +210,7 @@ class _Program:
 
             beside = threading.Thread(target=compile_sampling)
             beside.start()
-            plan = schedule(0, first.target)
+            plan = schedule(0, first.target, first.guess)
             jax.block_until_ready(_warm(self.potential, self.max_depth, data, plan, lanes, learned))
             beside.join()
             _compiled.add(key)

@@ -22,19 +22,20 @@ GAMMA, DELAY, KAPPA = 0.05, 10.0, 0.75
 """Of dual averaging, as in Stan."""
 
 FIRST_STEP_SIZE = 1.0
-PULL = 5.0  # draws that the guess of unit variance is worth; Stan, which knows no unit, pulls as much towards 0.001
+PULL = 5.0  # draws that the guess of a variance is worth, as in Stan
 MOST_WINDOWS = 24
 
 
 class Schedule(NamedTuple):
     """When scales are learned: warm-up draws [first, last), and the draws that close a window, padded with -1; and the
-    acceptance that each lane aims at [L]."""
+    acceptance that each lane aims at and the variance that its scales are pulled towards [L]."""
 
     first: Any
     last: Any
     closing: Any
     num_warmup: Any
     target: Any
+    guess: Any
 
 
 class Adaptation(NamedTuple):
@@ -57,14 +58,14 @@ class Adaptation(NamedTuple):
     kept: tuple[Array, Array, Array]
 
 
-def schedule(num_warmup: int, target: np.ndarray) -> Schedule:
-    """The windows for a number of warm-up draws, and the acceptance that each lane aims at [L]."""
+def schedule(num_warmup: int, target: np.ndarray, guess: np.ndarray) -> Schedule:
+    """The windows for a number of warm-up draws, and what each lane aims at and is pulled towards [L]."""
     windows = build_adaptation_schedule(num_warmup)
     slow = windows[1:-1] if len(windows) > 1 else []
     closing = np.full(MOST_WINDOWS, -1, np.int32)
     closing[: len(slow)] = [w.end for w in slow]
     first, last = (slow[0].start, slow[-1].end + 1) if slow else (0, 0)
-    return Schedule(np.int32(first), np.int32(last), closing, np.int32(num_warmup), target)
+    return Schedule(np.int32(first), np.int32(last), closing, np.int32(num_warmup), target, guess)
 
 
 def begin_adaptation(scale: Array) -> Adaptation:
@@ -99,7 +100,7 @@ def adapt(plan: Schedule, lanes: Lanes, drawn: Drawn, state: Adaptation) -> tupl
     mean = state.mean + away / drawn_so_far
     squares = state.squares + away * (z - mean)
     n = drawn_so_far
-    variance = (n * squares / jnp.maximum(n - 1, 1) + PULL) / (n + PULL)
+    variance = (n * squares / jnp.maximum(n - 1, 1) + PULL * plan.guess) / (n + PULL)
     factor = jnp.where(closes, jnp.sqrt(variance), 1.0)
     scale = state.scale * factor
     lanes = lanes._replace(tree=drawn.choice._replace(z=z / factor, g=g * factor))
