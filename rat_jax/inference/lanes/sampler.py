@@ -20,6 +20,7 @@ from jax import Array, lax
 
 from rat_jax.inference.lanes.collected import Chains, Collected
 from rat_jax.inference.lanes.devices import Grain, Workers
+from rat_jax.inference.lanes.kernel import in_one_kernel
 from rat_jax.inference.lanes.potentials import Data, with_scale
 from rat_jax.inference.lanes.transition import Drawn, Lanes, Potential, begin, leap, settle
 from rat_jax.inference.lanes.warmup import Adaptation, Schedule, adapt, begin_adaptation, schedule
@@ -140,6 +141,8 @@ class _Program:
     ) -> None:
         self.potential, self.max_depth, self.work, self.advance = potential, max_depth, work, advance
         number = len(work.max_depth)
+        self.device = jax.config.values["jax_default_device"]
+        self.on_processor = self.device.platform == "cpu"
         self.size = next((s for s in grain.sizes if s >= number), grain.sizes[-1])
         self._compile()
 
@@ -157,7 +160,7 @@ class _Program:
                 engaged = self._renewed(engaged, fresh, self.work.take(slots.lane), self.work.position[:, slots.lane])
                 plan = schedule(num_warmup, self.work.target[slots.lane], self.work.guess[slots.lane])
             data, lanes, learned = engaged
-            lanes, learned = _warm(self.potential, self.max_depth, data, plan, lanes, learned)
+            lanes, learned = _warm(self.on_processor, self.potential, self.max_depth, data, plan, lanes, learned)
             engaged = Engaged(data, lanes, learned)
             draws = np.where(slots.busy, np.clip(learned.done, 0, num_warmup), 0)
             self.advance(int((draws - told).sum()))
@@ -184,7 +187,7 @@ class _Program:
                 step_size = jnp.asarray(warm.step_size[slots.lane])
                 collected.begin(fresh, np.where(slots.busy, rows[slots.lane], -1))
             data, lanes, learned = engaged
-            lanes, drawn = _sample(self.potential, self.max_depth, data, step_size, lanes)
+            lanes, drawn = _sample(self.on_processor, self.potential, self.max_depth, data, step_size, lanes)
             engaged = Engaged(data, lanes, learned)
             self.advance(collected.add(drawn))
             slots.release(collected.full)
@@ -194,7 +197,7 @@ class _Program:
     def _compile(self) -> None:
         """Compile warm-up and sampling beside each other for slots of these shapes, unless that was done before."""
         first = self.work.take(np.zeros(self.size, int))
-        device, wide = jax.config.values["jax_default_device"], first.position.dtype == np.float64
+        device, wide = self.device, first.position.dtype == np.float64
         shapes = tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(first))
         key = (self.potential, self.max_depth, shapes, device)
         with _registry:
@@ -206,12 +209,14 @@ class _Program:
 
             def compile_sampling() -> None:
                 with jax.enable_x64(wide), jax.default_device(device):  # settings of each thread
-                    jax.block_until_ready(_sample(self.potential, self.max_depth, data, learned.kept[2], lanes))
+                    jax.block_until_ready(
+                        _sample(self.on_processor, self.potential, self.max_depth, data, learned.kept[2], lanes)
+                    )
 
             beside = threading.Thread(target=compile_sampling)
             beside.start()
             plan = schedule(0, first.target, first.guess)
-            jax.block_until_ready(_warm(self.potential, self.max_depth, data, plan, lanes, learned))
+            jax.block_until_ready(_warm(self.on_processor, self.potential, self.max_depth, data, plan, lanes, learned))
             beside.join()
             _compiled.add(key)
 
@@ -251,12 +256,24 @@ def _renew(potential: Potential, max_depth: int, data: Any, z: Array, key: Array
     return data, *(new if old is None else jax.tree.map(lambda a, b: jnp.where(fresh, a, b), new, old))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _warm(
-    potential: Potential, max_depth: int, data: Any, plan: Schedule, lanes: Lanes, learned: Adaptation
+    on_processor: bool,
+    potential: Potential,
+    max_depth: int,
+    data: Any,
+    plan: Schedule,
+    lanes: Lanes,
+    learned: Adaptation,
 ) -> tuple[Lanes, Adaptation]:
     """Steps until all lanes are warmed up or `STEPS` are done."""
+    work = partial(_warmed, potential, max_depth)
+    return (in_one_kernel(work) if on_processor else work)(data, plan, lanes, learned)
 
+
+def _warmed(
+    potential: Potential, max_depth: int, data: Any, plan: Schedule, lanes: Lanes, learned: Adaptation
+) -> tuple[Lanes, Adaptation]:
     def going(carry: tuple[Array, Lanes, Adaptation]) -> Array:
         step, _, learned = carry
         return (step < STEPS) & jnp.any(learned.done < plan.num_warmup)
@@ -272,12 +289,18 @@ def _warm(
     return lanes, learned
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _sample(
-    potential: Potential, max_depth: int, data: Any, step_size: Array, lanes: Lanes
+    on_processor: bool, potential: Potential, max_depth: int, data: Any, step_size: Array, lanes: Lanes
 ) -> tuple[Lanes, dict[str, Array]]:
     """`STEPS` steps of all lanes and what each step handed out, [STEPS, ..., L]."""
+    work = partial(_sampled, potential, max_depth)
+    return (in_one_kernel(work) if on_processor else work)(data, step_size, lanes)
 
+
+def _sampled(
+    potential: Potential, max_depth: int, data: Any, step_size: Array, lanes: Lanes
+) -> tuple[Lanes, dict[str, Array]]:
     def shown(drawn: Drawn) -> dict[str, Array]:
         choice = drawn.choice
         return {
