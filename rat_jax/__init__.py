@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     from rat_jax.report.judge_plot import plot_judge
     from rat_jax.report.plots import plot_forest, plot_systems
     from rat_jax.report.sensitivity_plot import plot_sensitivity
+    from rat_jax.studies.abstention import Abstention, abstention
     from rat_jax.studies.agreement import Agreement, agreement
     from rat_jax.studies.allocation import KeptPieceWarning, allocation_study
     from rat_jax.studies.allocation_result import AllocationStudy
+    from rat_jax.studies.attribute import attribute
     from rat_jax.studies.baselines import baselines
     from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
     from rat_jax.studies.compare import compare
     from rat_jax.studies.information_gain import information_gain
     from rat_jax.studies.leave_one_out import LeaveOneOut, leave_one_out
+    from rat_jax.studies.ranking import Ranking, best
     from rat_jax.studies.sensitivity import Sensitivity, sensitivity
     from rat_jax.studies.structures import StructureComparison, compare_structures
     from rat_jax.studies.transfer import JudgeTransfer, judge_transfer
@@ -54,15 +57,18 @@ _HOMES = {
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
     "rat_jax.inference.sweep": ("Sweep", "sweep"),
     "rat_jax.inference.verdict": ("Diagnostics",),
+    "rat_jax.studies.abstention": ("Abstention", "abstention"),
     "rat_jax.studies.agreement": ("Agreement", "agreement"),
     "rat_jax.studies.allocation": ("KeptPieceWarning", "allocation_study"),
     "rat_jax.studies.allocation_result": ("AllocationStudy",),
+    "rat_jax.studies.attribute": ("attribute",),
     "rat_jax.studies.baselines": ("baselines",),
     "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
     "rat_jax.studies.compare": ("compare",),
     "rat_jax.studies.information_gain": ("information_gain",),
     "rat_jax.studies.leave_one_out": ("LeaveOneOut", "leave_one_out"),
+    "rat_jax.studies.ranking": ("Ranking", "best"),
     "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
     "rat_jax.studies.structures": ("StructureComparison", "compare_structures"),
     "rat_jax.studies.transfer": ("JudgeTransfer", "judge_transfer"),
@@ -78,6 +84,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [
+    "Abstention",
     "Agreement",
     "AllocationStudy",
     "Calibration",
@@ -96,6 +103,7 @@ __all__ = [
     "Priors",
     "Probability",
     "RAT",
+    "Ranking",
     "SamplingError",
     "SamplingWarning",
     "Sensitivity",
@@ -103,9 +111,12 @@ __all__ = [
     "Sweep",
     "Table",
     "Variable",
+    "abstention",
     "agreement",
     "allocation_study",
+    "attribute",
     "baselines",
+    "best",
     "calibrate",
     "certify",
     "compare",
