@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from rat_jax.model.program import counted, rowwise
     from rat_jax.model.rat import RAT
     from rat_jax.report.allocation_plot import plot_allocation
+    from rat_jax.report.attribution_plot import plot_attribution
     from rat_jax.report.calibration_plot import plot_calibration
+    from rat_jax.report.comparison_plot import plot_ranking
     from rat_jax.report.estimates_plot import plot_estimates
     from rat_jax.report.judge_plot import plot_judge
     from rat_jax.report.plots import plot_forest, plot_systems
@@ -74,7 +76,9 @@ _HOMES = {
     "rat_jax.studies.transfer": ("JudgeTransfer", "judge_transfer"),
     "rat_jax.studies.worth": ("JudgeWorth", "judge_worth"),
     "rat_jax.report.allocation_plot": ("plot_allocation",),
+    "rat_jax.report.attribution_plot": ("plot_attribution",),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
+    "rat_jax.report.comparison_plot": ("plot_ranking",),
     "rat_jax.report.estimates_plot": ("plot_estimates",),
     "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
     "rat_jax.report.judge_plot": ("plot_judge",),
@@ -133,10 +137,12 @@ __all__ = [
     "leave_one_out",
     "load",
     "plot_allocation",
+    "plot_attribution",
     "plot_calibration",
     "plot_estimates",
     "plot_forest",
     "plot_judge",
+    "plot_ranking",
     "plot_sensitivity",
     "plot_systems",
     "read_labels",

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from rat_jax import __version__
-from rat_jax.cli import allocation, work
+from rat_jax.cli import allocation, comparison, work
+from rat_jax.cli.comparison_options import CompareOptions
 from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, OptionalLabelFile, with_options
 from rat_jax.cli.study_options import StudyOptions
 from rat_jax.cli.terminal import COULD_NOT_RUN, DONE, INTERRUPTED, complain
@@ -102,6 +103,14 @@ def study(
     allocation.check_options(options, labels, column, levels)
     population = options.population() if labels is None else work.read(labels, column, levels, options.model)
     return allocation.study_and_tell(population, options)
+
+
+@app.command()
+@with_options(CompareOptions)
+def compare(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: CompareOptions) -> int:
+    """Which system is better, how sure that is, where the difference comes from, and what its abstentions cost."""
+    comparison.check_options(options, labels)
+    return comparison.compare_and_tell(work.read(labels, column, levels, options.model), options)
 
 
 @app.command()

@@ -22,7 +22,7 @@ from rat_jax.model.network import Network
 from rat_jax.model.quantities import element_names, expectation, state_probabilities
 from rat_jax.naming import checked
 from rat_jax.studies.abstention_lines import ASSUMED, LINES, RULES, SAME_ODDS, layout_of, moved_cells, same_odds
-from rat_jax.studies.asked import chosen_systems, judged
+from rat_jax.studies.asked import chosen_systems, judged, refined_means
 from rat_jax.studies.wording import listed, signed, with_interval
 
 COSTS = {
@@ -73,10 +73,10 @@ class Abstention:
         cost = self.cost.loc[system]
         present = f"{cost['mean']:.3f} {with_interval(cost['q2.5'], cost['q97.5'], sign=False)}"
         more, less = (f"{_times(x)} the odds" for x in self.near)
+        up, down = (self._change(system, x) for x in self.near)
         return (
-            f"{system} abstains on {listed(sides)}, and a question costs {present}; with {more} of abstaining that would "
-            f"change by {self._change(system, self.near[0])}, with {less} by {self._change(system, self.near[1])}, if "
-            "the odds change alike whatever was retrieved."
+            f"{system} abstains on {listed(sides)}, and a question costs {present}; with {more} of abstaining that "
+            f"would change by {up}, with {less} by {down}, if the odds change alike whatever was retrieved."
         )
 
     def _change(self, system: str, odds: float) -> str:
@@ -229,18 +229,18 @@ def _tables(
     for system in systems:
         cells = fit.cells[fit.systems.index(system)].reshape(-1, network.num_cells)
         now = expectation(weights, state_probabilities(network, cells))
-        present[system] = _described(now) | {"informed": informed[system, 1.0]}
+        present[system] = _described(fit, system, now) | {"informed": informed[system, 1.0]}
         for line, rule in RULES.items():
             for factor in odds:
                 other = moved_cells(network, cells, rule, factor)
                 states = state_probabilities(network, other)
                 rates = other[..., a.offset : a.stop].reshape(len(other), -1, 2)[..., 1].mean(axis=0)
-                cost, change = (expectation(weights, states), expectation(weights, states) - now)
+                change = expectation(weights, states) - now
                 moved[system, line, factor] = {
                     "abstains": float(expectation(network.event((("A", 1),)), states).mean()),
                     **{f"abstains[{level}]": float(rate) for level, rate in zip(levels, rates, strict=True)},
-                    **_described(cost),
-                    **{("change" if k == "mean" else f"change_{k}"): v for k, v in _described(change).items()},
+                    **_described(fit, system, now + change),
+                    **_described(fit, system, change, "change", "change_"),
                     "prob_cheaper": float((change < 0).mean()),
                     "informed": informed[system, factor],
                 }
@@ -248,9 +248,10 @@ def _tables(
     return frames[0].rename_axis("system"), frames[1].rename_axis(["system", "line", "odds"])
 
 
-def _described(values: np.ndarray) -> dict[str, float]:
+def _described(fit: Posterior, system: str, values: np.ndarray, mean: str = "mean", end: str = "") -> dict[str, float]:
     ends = np.quantile(values, list(QUANTILES.values()))
-    return {"mean": float(values.mean()), **dict(zip(QUANTILES, map(float, ends), strict=True))}
+    average = float(refined_means(fit, (system,), values[None])[0])
+    return {mean: average, **{f"{end}{q}": float(x) for q, x in zip(QUANTILES, ends, strict=True)}}
 
 
 def _informed(
@@ -279,9 +280,9 @@ def _problems(fit: Posterior, cost: pd.DataFrame, moves: pd.DataFrame) -> dict[s
     for system in map(str, cost.index):
         advice = [text for name in names if (text := fit.diagnostics.advice.get((system, name)))]
         if advice:
-            problems[system] = f"its abstention rates are not informed by the labels: {advice[0]}"
+            problems[system] = f"the abstention rates are not informed by the labels: {advice[0]}"
         elif not (cost.at[system, "informed"] and bool(moved.at[system])):
-            problems[system] = "the labels do not inform what its questions cost; label R, A and T on some rows"
+            problems[system] = "the labels do not inform what a question costs; label R, A and T on some rows"
     return problems
 
 

@@ -20,11 +20,13 @@ from rat_jax.model.patterns import count_table
 from rat_jax.model.priors import concentrations
 from rat_jax.model.quantities import elements, expectation, state_probabilities
 from rat_jax.naming import checked
+from rat_jax.studies.wording import listed
 
 Quantity = str | Policy | Mapping[str, float] | Sequence[float] | Callable[[dict[str, int]], float]
 """A scalar quantity by its name in the summary, or a weighting of the joint states as `Posterior.quantity` takes it."""
 
-OWN = "your weighting"
+OWN = "weighted outcome"
+DRAWS_PER_CONTROL = 20
 SURE = 0.95
 """Posterior probability from which on a statement is called settled: that of the 95 % interval."""
 
@@ -52,9 +54,11 @@ class Asked:
         """Why no verdict may rest on these draws, in sentences; empty where one may."""
         if not self.sampling_ok:
             return (self.sampling,)
-        return tuple(
-            f"{self.name} of {system} is not informed by the labels: {advice}" for system, advice in self.advice.items()
-        )
+        alike: dict[str, list[str]] = {}
+        for system, advice in self.advice.items():
+            alike.setdefault(advice, []).append(system)
+        said = "{} of {} is not informed by the labels: {}"
+        return tuple(said.format(self.name, listed(systems), advice) for advice, systems in alike.items())
 
 
 def asked(fit: Posterior, quantity: Quantity, systems: Sequence[str] | None = None) -> Asked:
@@ -72,7 +76,8 @@ def asked(fit: Posterior, quantity: Quantity, systems: Sequence[str] | None = No
         verdicts = {s: (diagnostics.informed[s, name], diagnostics.advice.get((s, name), "")) for s in chosen}
     else:
         ends = dict(zip(QUANTILES, np.quantile(flat, list(QUANTILES.values()), axis=1), strict=True))
-        table = pd.DataFrame({"mean": flat.mean(axis=1), **ends}, index=pd.Index(chosen, name="system"))
+        means = [float(refined_means(fit, (s,), flat[[i]])[0]) for i, s in enumerate(chosen)]
+        table = pd.DataFrame({"mean": means, **ends}, index=pd.Index(chosen, name="system"))
         weights = state_weights(fit.network, quantity)
         found = judged(fit, {name: lambda cells: expectation(weights, state_probabilities(fit.network, cells))}, chosen)
         verdicts = {s: (found[s, name].ok, found[s, name].advice) for s in chosen}
@@ -117,6 +122,27 @@ def _weighted(fit: Posterior, quantity: Quantity) -> tuple[str, np.ndarray]:
     """The expectation of a weighting of the states, draws [S, C, D]."""
     name = quantity.name if isinstance(quantity, Policy) else OWN
     return name, fit.quantity(quantity).to_numpy()  # type: ignore[arg-type]
+
+
+def refined_means(fit: Posterior, systems: Sequence[str], draws: np.ndarray) -> np.ndarray:
+    """Posterior means [K] of functions of some systems' parameters, from their draws [K, D] and all that is exact.
+
+    Control variates: the draws are regressed on the draws of quantities whose means the engine knows. What is a sum of
+    such quantities gets its exact mean, and sums stay sums. Plain means where nothing is known exactly, or where draws
+    are too few to learn from.
+    """
+    means = draws.mean(axis=1)
+    if fit.exact is None:
+        return means
+    known = {s: fit.exact["mean"].xs(s, level="system").dropna() for s in systems}
+    keys = [(s, q) for s in systems for q in known[s].index if q in fit.quantities and fit.data[q].ndim == 3]
+    if draws.shape[1] < DRAWS_PER_CONTROL * len(keys):
+        return means
+    controls = np.stack([fit.draws(q, system=s).ravel() for s, q in keys])
+    exact = np.array([known[s].at[q] for s, q in keys])
+    centre = controls.mean(axis=1)
+    slopes, *_ = np.linalg.lstsq((controls - centre[:, None]).T, (draws - means[:, None]).T, rcond=None)
+    return means + (exact - centre) @ slopes
 
 
 def judged(

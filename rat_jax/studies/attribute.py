@@ -19,7 +19,7 @@ from rat_jax.inference.settings import QUANTILES
 from rat_jax.model.network import Network
 from rat_jax.model.quantities import expectation, state_probabilities
 from rat_jax.model.settling import outcome_weights
-from rat_jax.studies.asked import Asked, Quantity, asked, judged
+from rat_jax.studies.asked import Asked, Quantity, asked, judged, refined_means
 from rat_jax.studies.wording import listed, signed, with_interval
 
 STAGES = {"R": "retrieval", "A": "abstention", "T": "generation"}
@@ -71,7 +71,7 @@ def attribute(fit: Posterior, *, a: str, b: str, quantity: Quantity = "p_G") -> 
     draws = np.stack([*shares.values(), np.sum(list(shares.values()), axis=0)])
     draws[np.abs(draws).max(axis=1) <= NOTHING] = 0.0
     stages_and_total = [*shares, TOTAL]
-    table = pd.DataFrame({"mean": _means(fit, (a, b), draws)}, index=pd.Index(stages_and_total, name="stage"))
+    table = pd.DataFrame({"mean": refined_means(fit, (a, b), draws)}, index=pd.Index(stages_and_total, name="stage"))
     for name, values in zip(QUANTILES, np.quantile(draws, list(QUANTILES.values()), axis=1), strict=True):
         table[name] = values
     table["prob_positive"] = (draws > 0).mean(axis=1)
@@ -83,6 +83,12 @@ def attribute(fit: Posterior, *, a: str, b: str, quantity: Quantity = "p_G") -> 
     table.attrs |= {"verdict": question.sampling, "problems": _problems(question, table)}
     table.attrs["sentence"] = _sentence(table)
     return table
+
+
+def is_attributable(fit: Posterior, quantity: Quantity) -> bool:
+    """Whether a quantity is an expectation over the joint states, so that stages can have shares in it."""
+    events = {q.name for q in fit.network.probabilities if not q.given and q.of[0][0] in fit.network.pipeline}
+    return not isinstance(quantity, str) or quantity in events or quantity in fit.policies
 
 
 def _weights(fit: Posterior, quantity: Quantity) -> np.ndarray:
@@ -129,24 +135,6 @@ def stage_shares(network: Network, weights: np.ndarray, a: np.ndarray, b: np.nda
                 share = share + (value[with_it] - value[taken]) / (size * math.comb(size - 1, sum(taken)))
         shares[stage] = np.asarray(share)
     return shares
-
-
-def _means(fit: Posterior, systems: tuple[str, str], draws: np.ndarray) -> np.ndarray:
-    """Posterior means of the shares and their total [K], from draws [K, D] and all that is known exactly.
-
-    Control variates: the draws are regressed on the draws of quantities with exact means. The total lies in their
-    span, so that its mean is exact, and sums stay sums.
-    """
-    means = draws.mean(axis=1)
-    if fit.exact is None:
-        return means
-    known = {s: fit.exact["mean"].xs(s, level="system").dropna() for s in systems}
-    scalar = {s: [q for q in known[s].index if q in fit.quantities and fit.data[q].ndim == 3] for s in systems}
-    controls = np.stack([fit.draws(q, system=s).ravel() for s in systems for q in scalar[s]])
-    exact = np.array([known[s].at[q] for s in systems for q in scalar[s]])
-    centre = controls.mean(axis=1)
-    slopes, *_ = np.linalg.lstsq((controls - centre[:, None]).T, (draws - means[:, None]).T, rcond=None)
-    return means + (exact - centre) @ slopes
 
 
 def _informed(fit: Posterior, weights: np.ndarray, a: str, b: str, names: list[str]) -> list[bool]:

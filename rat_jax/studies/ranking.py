@@ -37,6 +37,7 @@ class Ranking:
     pairs: every two systems, as `compare` gives them.
     prob_all: posterior probability that all pairs with a verdict are as it says at once; 1 where none has one.
     problems: why there is no verdict, in sentences; empty where there is one.
+    note: how the systems of the fit depend on each other. rope, margin: as they were asked for.
     """
 
     quantity: str
@@ -47,6 +48,8 @@ class Ranking:
     prob_all: float
     problems: tuple[str, ...]
     note: str
+    rope: tuple[float, float] | None = None
+    margin: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -113,12 +116,13 @@ class Ranking:
         """How many comparisons were made, how many settled something, and do these hold together."""
         made = f"{self.num_comparisons} comparison{'s' * (self.num_comparisons != 1)} of {len(self.table)} systems"
         told = sum(verdict in (B_GREATER, A_GREATER, EQUIVALENT) for verdict in self.pairs["verdict"])
-        if not told:
-            return f"{made}; none of them is settled."
+        beyond = "" if self.rope is None else f" (within {signed(self.rope[0])} to {signed(self.rope[1])} is alike)"
         if self.num_comparisons == 1:
-            return f"{made}; it is settled."
+            return f"{made}; it is {'settled' if told else 'open'}{beyond}."
+        if not told:
+            return f"{made}; none of them is settled{beyond}."
         joint = f"; that all of these hold at once has probability {of_draws(self.prob_all)}" if told > 1 else ""
-        return f"{made}, each judged by itself; {told} settled{joint}."
+        return f"{made}, each judged by itself; {told} settled{beyond}{joint}."
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain JSON-able values."""
@@ -133,6 +137,9 @@ class Ranking:
             "pairs": self.pairs.to_dict("records"),
             "comparisons": self.num_comparisons,
             "prob_all": self.prob_all,
+            "rope": None if self.rope is None else list(self.rope),
+            "margin": self.margin,
+            "note": self.note,
             "problems": list(self.problems),
             "sentence": self.sentence(),
         }
@@ -197,6 +204,8 @@ def best(
         prob_all=_prob_all(question, pairs, rope),
         problems=question.problems(),
         note=dependence_note(fit),
+        rope=None if rope is None else checked_rope(rope),
+        margin=None if margin is None else float(margin),
     )
 
 
