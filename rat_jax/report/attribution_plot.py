@@ -40,7 +40,7 @@ def plot_attribution(shares: pd.DataFrame, ax: Axes | None = None) -> Axes:
     >>> import rat_jax as rat
     >>> fit = rat.fit(rat.example_labels())
     >>> ax = rat.plot_attribution(rat.attribute(fit, a="gpt-4o", b="reference"))
-    >>> [label.get_text().partition("\n")[0] for label in ax.get_yticklabels()]
+    >>> [label.get_text().split()[0] for label in ax.get_yticklabels()]
     ['gpt-4o', 'retrieval', 'abstention', 'generation', 'reference']
     """
     facts = shares.attrs
@@ -88,7 +88,9 @@ def _step(ax: Axes, start: float, row: dict[str, float], place: float, stage: st
     ax.plot(ends, [place, place], gid=f"interval | {stage}", **line)
     for end in ends:
         ax.plot([end, end], [place - 0.1, place + 0.1], **line)
-    words = ax.annotate(signed(row["mean"]), (max(ends), place), (7, 0), textcoords="offset points", va="center")
+    words = ax.annotate(
+        signed(row["mean"]), (max(*ends, start), place), (7, 0), textcoords="offset points", va="center"
+    )
     words.set(color=colour if settled else "0.35", weight="bold" if settled else "normal", bbox=WHITE, zorder=5)
 
 
@@ -120,6 +122,8 @@ def _finish(ax: Axes, shares: pd.DataFrame, names: list[str], low: float, high: 
 
 
 def _title(facts: dict) -> str:
-    quantity, a, b = facts["quantity"], drawing.literal(facts["a"]), drawing.literal(facts["b"])
-    size = "" if facts["problems"] else f" {signed(float(facts['mean_b']) - float(facts['mean_a']))}"
-    return f"From {a} to {b}: {quantity}{size}. Where does it come from?"
+    """The question; the names of the systems stand at both ends of the waterfall."""
+    if facts["problems"]:
+        return f"Where does the difference in {facts['quantity']} come from?"
+    size = signed(float(facts["mean_b"]) - float(facts["mean_a"]))
+    return f"Where does the difference of {size} in {facts['quantity']} come from?"

@@ -29,8 +29,8 @@ SAID = {"b greater": "b", "a greater": "a", "equivalent": "alike", "open": "open
 
 def decision_report(posterior: Posterior, decision: Decision, source: str, notes: Sequence[str] = ()) -> Group:
     """Everything `rat-jax compare` prints. source: name of the label table; notes: sentences about it."""
-    ok = posterior.sampling.ok
-    verdict = Text(printable(posterior.sampling.verdict), "green" if ok else "bold red")
+    ok = posterior.diagnostics.ok
+    verdict = Text(printable(posterior.diagnostics.verdict), "green" if ok else "bold red")
     parts: list[RenderableType] = [*header(posterior, source, notes), verdict, Text(), ranking_report(decision.ranking)]
     if not ok:
         return Group(*parts, *problem_lines(posterior))
@@ -70,14 +70,17 @@ def _choices(found: Ranking) -> Group:
 
 
 def _pairs(found: Ranking) -> Iterator[RenderableType]:
-    pairs = found.pairs
+    pairs = shown = found.pairs
+    first = found.table.index[0]
+    if len(pairs) > MOST_PAIRS:
+        shown = pairs.loc[(pairs["a"] == first) | (pairs["b"] == first), :].head(MOST_PAIRS)
     asked = {"P(b > a)": "prob_b_greater", "beyond\nmargin": "prob_b_greater_by_margin", "alike": "prob_equivalent"}
     columns = {head: column for head, column in asked.items() if column in pairs}
     table = new_table()
     table.add_column("pair", no_wrap=True)
     for head in ("b - a, 95 % interval", *columns, "more"):
         table.add_column(head, justify="right", no_wrap=True)
-    for row in pairs.head(MOST_PAIRS).to_dict("records"):
+    for row in shown.to_dict("records"):
         names = Text(f"a: {shortened(row['a'], NAME)}\nb: {shortened(row['b'], NAME)}")
         if row["verdict"].startswith("none"):
             table.add_row(
@@ -86,9 +89,10 @@ def _pairs(found: Ranking) -> Iterator[RenderableType]:
             continue
         size = f"{signed(row['mean'])} {with_interval(row['q2.5'], row['q97.5'])}"
         table.add_row(names, size, *(_short(of_draws(row[k])) for k in columns.values()), SAID[row["verdict"]])
-    yield titled("Every pair", table, "which of the two has more")
-    if len(pairs) > MOST_PAIRS:
-        yield Text(f"and {len(pairs) - MOST_PAIRS} more; see --json or rat.compare", "dim")
+    title = "Every pair" if len(shown) == len(pairs) else f"Pairs with {printable(str(first))}"
+    yield titled(title, table, "which of the two has more")
+    if hidden := len(pairs) - len(shown):
+        yield Text(f"and {hidden} more pairs; see --json or rat.compare", "dim")
 
 
 def _short(chance: str) -> str:

@@ -272,8 +272,8 @@ def _informed(
 
 def _problems(fit: Posterior, cost: pd.DataFrame, moves: pd.DataFrame) -> dict[str, str]:
     """Why there is no answer on a system: the sampling, a rate or the cost."""
-    if not fit.sampling.ok:
-        return {str(system): fit.sampling.verdict.rstrip(".") for system in cost.index}
+    if not fit.diagnostics.ok:
+        return {str(system): fit.diagnostics.verdict.rstrip(".") for system in cost.index}
     own = [p for p in fit.network.parameters if fit.network.tables[p.table].variables == ("A",)]
     names = [name for p in own for name in element_names(p.name, p.coords)]
     moved, problems = moves["informed"].groupby(level="system").all(), {}

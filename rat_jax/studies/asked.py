@@ -88,8 +88,8 @@ def asked(fit: Posterior, quantity: Quantity, systems: Sequence[str] | None = No
         table=table,
         informed={s: bool(ok) for s, (ok, _) in verdicts.items()},
         advice={s: advice for s, (ok, advice) in verdicts.items() if not ok},
-        sampling=fit.sampling.verdict,
-        sampling_ok=fit.sampling.ok,
+        sampling=fit.diagnostics.verdict,
+        sampling_ok=fit.diagnostics.ok,
     )
 
 

@@ -23,7 +23,7 @@ from rat_jax.studies.ranking import Ranking, best
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """The answers; `shares` is None where the quantity is no expectation over the states. asked_why: a pair was named."""
+    """The answers. shares: None where the quantity is no expectation over the states; asked_why: a pair was named."""
 
     ranking: Ranking
     shares: pd.DataFrame | None
