@@ -158,8 +158,23 @@ def test_no_answer_where_the_labels_do_not_inform_the_rates():
     frame.loc[frame["system"] == "blind", "R"] = None
     found = rat.abstention(rat.fit(frame))
     assert set(found.problems) == {"blind"} and not found.ok
-    assert "no answer; the abstention rates are not informed by the labels" in found.sentence("blind")
+    assert found.sentence("blind").startswith("blind: no answer; the labels leave it undetermined")
     assert found.sentence("seen").startswith("seen abstains on")
+
+
+def test_rates_are_told_where_only_the_cost_is_not_informed():
+    """Without T both rates are known; what a question costs is not, and no figure pretends to know it."""
+    found = rat.abstention(rat.fit(tables(200, all=BASE).drop(columns="T")))
+    assert found.rates["informed"].all() and not found.cost["informed"].any() and not found.moves["informed"].any()
+    said = found.sentence("all")
+    assert said.startswith("all abstains on 5") and "what a question costs is not told" in said and "label T" in said
+    assert "same_odds:" in str(found) and "odds of abstaining would" not in said
+
+
+def test_a_side_that_was_never_seen_is_called_unknown():
+    frame = tables(200, all=BASE)
+    found = rat.abstention(rat.fit(frame[frame["R"] == 1]))
+    assert "abstains on an unknown share of questions where retrieval failed and 11%" in found.sentence("all")
 
 
 def test_no_answer_from_failed_sampling(fit):

@@ -6,7 +6,8 @@ is none, the reason stands there instead and no table pretends otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from rich.console import Group, RenderableType
@@ -123,15 +124,22 @@ def attribution_report(shares: pd.DataFrame) -> Group:
 def abstention_report(found: Abstention) -> Group:
     """Both abstention rates, the cost of a question, and how it would move; what that assumes."""
     parts: list[RenderableType] = [Text("Does it abstain when it should, and only then?", "bold")]
-    told = [str(system) for system in found.cost.index if system not in found.problems]
-    if told:
-        parts += [_two_sides(found, told), Text(), _lines(found, told)]
+    systems = [str(system) for system in found.cost.index]
+    if found.failure:
+        return Group(*parts, Text(printable(f"No answer: {found.failure}."), "yellow"))
+    told = [system for system in systems if found.rates.loc[system, "informed"].any()]  # type: ignore[union-attr]
+    priced = [system for system in systems if system not in found.problems]
+    parts += [_two_sides(found, told)] if told else []
+    if priced:
+        parts += [Text(), _lines(found, priced)]
         parts += [Text(f"{name.replace('_', ' ')}: {words}.", "dim") for name, words in LINES.items()]
         parts.append(Text(ASSUMED, "dim"))
     alike: dict[str, list[str]] = {}
     for system, problem in found.problems.items():
         alike.setdefault(problem, []).append(system)
-    parts += [Text(printable(f"{listed(s)}: no answer; {problem}."), "yellow") for problem, s in alike.items()]
+    for problem, unpriced in alike.items():
+        said = f"What a question to {listed(unpriced)} costs is not told: {problem}."
+        parts.append(Text(printable(said), "yellow"))
     return Group(*parts)
 
 
@@ -145,16 +153,17 @@ def _two_sides(found: Abstention, systems: list[str]) -> Group:
         table.add_column(f"abstains,\n{words}", justify="right", no_wrap=True)
     table.add_column("cost of a\nquestion", justify="right", no_wrap=True)
     for system in systems:
-        rates = [_percent(row) for _, row in found.rates.loc[system].iterrows()]
+        rates = [_percent(row) for row in found.rates.loc[system].to_dict("records")]  # type: ignore[call-overload]
         cost = found.cost.loc[system]
         ends = with_interval(cost["q2.5"], cost["q97.5"], sign=False)
-        table.add_row(name_cell(system), *rates, f"{cost['mean']:.3f}\n{ends}")
+        price = "(not\ninformed)" if system in found.problems else f"{cost['mean']:.3f}\n{ends}"
+        table.add_row(name_cell(system), *rates, price)
     costs = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in found.costs.items() if value)
     return titled("Both sides of abstention", table, f"costs: {costs or 'all 0'}")
 
 
-def _percent(row: pd.Series) -> str:
-    return f"{row['mean']:.0%}\n[{row['q2.5']:.0%}, {row['q97.5']:.0%}]"
+def _percent(row: Mapping[str, Any]) -> str:
+    return "(not\ninformed)" if not row["informed"] else f"{row['mean']:.0%}\n[{row['q2.5']:.0%}, {row['q97.5']:.0%}]"
 
 
 def _lines(found: Abstention, systems: list[str]) -> Group:

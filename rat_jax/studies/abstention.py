@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rat_jax.inference.informed import Informed
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import QUANTILES
 from rat_jax.model.network import Network
@@ -41,8 +42,8 @@ ODDS = (0.25, 0.5, 2.0, 4.0)
 class Abstention:
     """The result of `abstention`.
 
-    rates: indexed by (system, retrieval level), the worst level first; `mean`, `q2.5`, `q97.5` of P(A=1 | R=level), and
-        `needed`: whether abstaining is right there. Both sides always stand together.
+    rates: indexed by (system, retrieval level), the worst level first; `mean`, `q2.5`, `q97.5` of P(A=1 | R=level),
+        `needed`: whether abstaining is right there, and `informed`. Both sides always stand together.
     cost: indexed by system; `mean`, `q2.5`, `q97.5` of the expected cost of a question under the present policy, in the
         units of `costs` (the expected utility is its negative), and `informed`.
     moves: indexed by (system, line, odds): what would be if the system abstained more (odds > 1) or less often. Along
@@ -50,7 +51,8 @@ class Abstention:
         "by_retrieval" abstain exactly as often, on other questions. Columns `abstains` (mean of P(A=1)), one per level
         `abstains[level]`, `mean`, `q2.5`, `q97.5` of the cost, `change`, `change_q2.5`, `change_q97.5` against the
         present policy, `prob_cheaper`, and `informed`.
-    problems: why there is no verdict on a system, in sentences by system; a system without any is left out.
+    problems: why the labels do not tell what a question costs, in a sentence by system, for those only.
+    failure: the sampling verdict where no figure at all can be trusted, else None.
     """
 
     rates: pd.DataFrame
@@ -58,18 +60,23 @@ class Abstention:
     moves: pd.DataFrame
     costs: Mapping[str, float]
     problems: Mapping[str, str]
+    failure: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Every system has an answer."""
-        return not self.problems
+        """Every system has a whole answer."""
+        return self.failure is None and not self.problems and bool(self.rates["informed"].all())
 
     def sentence(self, system: str) -> str:
         """The answer for one system, in one sentence."""
         checked(system, self.cost.index, "system")
+        known = self.rates.loc[system, "informed"].any()
+        if self.failure or not (known or system not in self.problems):
+            return f"{system}: no answer; {self.failure or self.problems[system]}."
+        rates = self.rates.loc[system].to_dict("index")
+        sides = [f"{_percent(row)} {_where(str(level))}" for level, row in rates.items()]
         if system in self.problems:
-            return f"{system}: no answer; {self.problems[system]}."
-        sides = [f"{_percent(row)} {_where(str(level))}" for level, row in self.rates.loc[system].iterrows()]
+            return f"{system} abstains on {listed(sides)}; what a question costs is not told: {self.problems[system]}."
         cost = self.cost.loc[system]
         present = f"{cost['mean']:.3f} {with_interval(cost['q2.5'], cost['q97.5'], sign=False)}"
         more, less = (f"{_times(x)} the odds" for x in self.near)
@@ -107,6 +114,7 @@ class Abstention:
             "cost": self.cost.reset_index().to_dict("records"),
             "moves": self.moves.reset_index().to_dict("records"),
             "problems": dict(self.problems),
+            "failure": self.failure,
             "assumptions": {**LINES, "throughout": ASSUMED},
             "sentences": [self.sentence(system) for system in self.cost.index],
         }
@@ -115,7 +123,7 @@ class Abstention:
         parts = []
         for system in map(str, self.cost.index):
             parts.append(self.sentence(system))
-            if system not in self.problems:
+            if self.failure is None and system not in self.problems:
                 parts.append(self.lines_table(system).to_string(float_format=lambda x: f"{x:+.3f}"))
         stated = [f"{line}: {words}." for line, words in LINES.items()]
         return "\n".join([*parts, *stated, ASSUMED])
@@ -171,8 +179,11 @@ def abstention(
     steps = _checked_odds(odds)
     kept = np.array(network.policies[checked(policy, network.policies, "policy")].weights)
     weights = state_costs(network, kept, table)
-    cost, moves = _tables(fit, chosen, weights, steps)
-    return Abstention(_rates(fit, chosen, kept), cost, moves, table, _problems(fit, cost, moves))
+    verdicts = _verdicts(fit, chosen, weights, steps)
+    cost, moves = _tables(fit, chosen, weights, steps, {key: bool(verdict.ok) for key, verdict in verdicts.items()})
+    problems = {system: verdict.advice for (system, _), verdict in verdicts.items() if not verdict.ok}
+    failure = None if fit.diagnostics.ok else fit.diagnostics.verdict.rstrip(".")
+    return Abstention(_rates(fit, chosen, kept), cost, moves, table, problems, failure)
 
 
 def checked_costs(costs: Mapping[str, float] | None) -> dict[str, float]:
@@ -214,17 +225,23 @@ def _rates(fit: Posterior, systems: Sequence[str], kept: np.ndarray) -> pd.DataF
     needed = {int(r): bool(k) for (r, a, _), k in zip(network.states, kept, strict=True) if a}
     index = pd.MultiIndex.from_product([systems, levels], names=["system", "retrieval"])
     frame = pd.concat([summary.loc[[(system, name) for name in names], ["mean", *QUANTILES]] for system in systems])
-    return frame.set_axis(index).assign(needed=[needed[r] for _ in systems for r in range(len(levels))])
+    informed = [bool(fit.diagnostics.informed[system, name]) for system in systems for name in names]
+    return frame.set_axis(index).assign(
+        needed=[needed[r] for r in range(len(levels))] * len(systems), informed=informed
+    )
 
 
 def _tables(
-    fit: Posterior, systems: Sequence[str], weights: np.ndarray, odds: Sequence[float]
+    fit: Posterior,
+    systems: Sequence[str],
+    weights: np.ndarray,
+    odds: Sequence[float],
+    informed: Mapping[tuple[str, float], bool],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The present cost by system, and what it would be by (system, line, odds)."""
     network = fit.network
     a = layout_of(network, "A")
     levels = next(v.levels for v in network.variables if v.name == "R")
-    informed = _informed(fit, systems, weights, odds)
     present, moved = {}, {}
     for system in systems:
         cells = fit.cells[fit.systems.index(system)].reshape(-1, network.num_cells)
@@ -254,9 +271,9 @@ def _described(fit: Posterior, system: str, values: np.ndarray, mean: str = "mea
     return {mean: average, **{f"{end}{q}": float(x) for q, x in zip(QUANTILES, ends, strict=True)}}
 
 
-def _informed(
+def _verdicts(
     fit: Posterior, systems: Sequence[str], weights: np.ndarray, odds: Sequence[float]
-) -> dict[tuple[str, float], bool]:
+) -> dict[tuple[str, float], Informed]:
     """Whether the labels inform the cost at every factor, 1 being the present policy; the same for all lines."""
     network = fit.network
 
@@ -267,27 +284,11 @@ def _informed(
 
     steps = (1.0, *odds)
     found = judged(fit, {f"{factor}": cost_at(factor) for factor in steps}, systems)
-    return {(system, factor): bool(found[system, f"{factor}"].ok) for system in systems for factor in steps}
+    return {(system, factor): found[system, f"{factor}"] for system in systems for factor in steps}
 
 
-def _problems(fit: Posterior, cost: pd.DataFrame, moves: pd.DataFrame) -> dict[str, str]:
-    """Why there is no answer on a system: the sampling, a rate or the cost."""
-    if not fit.diagnostics.ok:
-        return {str(system): fit.diagnostics.verdict.rstrip(".") for system in cost.index}
-    own = [p for p in fit.network.parameters if fit.network.tables[p.table].variables == ("A",)]
-    names = [name for p in own for name in element_names(p.name, p.coords)]
-    moved, problems = moves["informed"].groupby(level="system").all(), {}
-    for system in map(str, cost.index):
-        advice = [text for name in names if (text := fit.diagnostics.advice.get((system, name)))]
-        if advice:
-            problems[system] = f"the abstention rates are not informed by the labels: {advice[0]}"
-        elif not (cost.at[system, "informed"] and bool(moved.at[system])):
-            problems[system] = "the labels do not inform what a question costs; label R, A and T on some rows"
-    return problems
-
-
-def _percent(row: pd.Series) -> str:
-    return f"{row['mean']:.0%} [{row['q2.5']:.0%}, {row['q97.5']:.0%}]"
+def _percent(row: Mapping[str, Any]) -> str:
+    return f"{row['mean']:.0%} [{row['q2.5']:.0%}, {row['q97.5']:.0%}]" if row["informed"] else "an unknown share"
 
 
 def _where(level: str) -> str:
