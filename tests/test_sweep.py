@@ -46,6 +46,15 @@ def test_the_figures_are_those_of_the_fit(tables, method):
         np.testing.assert_allclose(found.table["r_hat"], whole["r_hat"], rtol=1e-3)
 
 
+def test_numpyro_sweeps_as_well(tables):
+    some = tables[tables["system"] < "s03"]
+    found = rat.sweep(some, method="numpyro", seed=2, num_warmup=100, num_samples=100, num_chains=2)
+    fit = rat.fit(some, method="numpyro", seed=2, num_warmup=100, num_samples=100, num_chains=2, on_failure="keep")
+    means = fit.summary()["mean"].loc[found.table.index]
+    np.testing.assert_allclose(found.table["mean"], means, rtol=1e-9)
+    assert (found.health["saturated"] == 0).all()
+
+
 def test_a_system_whose_chains_disagree_is_named():
     """R never observed: two mirror images, and chains so short that they cannot agree."""
     rows = pd.DataFrame({"A": [0, 0, 0, 1, 0, 0, 1, 0] * 40, "T": [0, 1, 1, 0, 1, 0, 0, 1] * 40})

@@ -146,7 +146,7 @@ def _condensed(
         parts.append(part | {f"draws {name}": values[name].astype(np.float32) for name in keep})
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     for name, stat in (("divergent", "diverging"), ("saturated", "reached_max_treedepth")):
-        found[name] = stats[stat].mean(axis=(1, 2))
+        found[name] = stats[stat].mean(axis=(1, 2)) if stat in stats else np.zeros(len(cells))
     return found
 
 
