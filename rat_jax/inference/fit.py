@@ -178,14 +178,16 @@ def observed_labels(labels: Labels) -> list[str]:
     return [v for v in labels.variables if bool(counts[v].notna().to_numpy().any())]
 
 
-def read_for(model: str, source: Any, columns: Mapping[str, str | None] | None = None) -> Labels:
+def read_for(
+    model: str, source: Any, columns: Mapping[str, str | None] | None = None, selected_by: Sequence[str] = ()
+) -> Labels:
     """The labels of a source, graded ones also where so few rows hold a 2 that it looks like a slip by itself."""
     if model != "graded":
-        return read_labels(source, columns)
+        return read_labels(source, columns, selected_by=selected_by)
     try:
-        return read_labels(source, columns)
+        return read_labels(source, columns, selected_by=selected_by)
     except LabelError:
-        return read_labels(source, columns, levels={"R": LEVELS})
+        return read_labels(source, columns, levels={"R": LEVELS}, selected_by=selected_by)
 
 
 def _check_usable(network: Network, table: CountTable) -> None:

@@ -35,8 +35,8 @@ def plot_plan(plan: LabelPlan, systems: Sequence[str] | None = None) -> Figure:
     """Expected width of the 95 % interval against the budget, a line per purchase and a panel per system.
 
     plan: of `plan`. systems: some of its; all by default. A ring marks the best purchase of each budget, crosses with
-    bars of 1.96 Monte Carlo standard errors are what simulation made of it, the dashed line is the wanted width, and
-    the grey level is the interval as it stands. Widths are in units of the quantity, from 0.
+    bars of 1.96 Monte Carlo standard errors are what simulation made of it, and the dashed line is the wanted width.
+    Lines begin at the interval as it stands. Widths are in units of the quantity, from 0, alike in all panels.
 
     Returns a matplotlib figure. Raises ValueError for unknown systems.
 
@@ -57,8 +57,12 @@ def plot_plan(plan: LabelPlan, systems: Sequence[str] | None = None) -> Figure:
     for ax, system in zip(drawing.panels(whole, len(names)), names, strict=True):
         _panel(ax, plan, system, purchases)
         ax.tick_params(labelleft=True)
+    top = max(ax.get_ylim()[1] for ax in whole.axes)
+    for ax in whole.axes:
+        ax.set_ylim(0.0, top)
     whole.axes[0].set_ylabel(f"width of the 95 % interval of {plan.quantity}")
-    whole.suptitle(fill(plan.sentence(names[0]), int(11 * whole.get_figwidth())), size="medium")
+    title = plan.sentence(names[0]) if len(names) == 1 else f"How narrow {plan.quantity} becomes as labels are bought"
+    whole.suptitle(fill(title, int(11 * whole.get_figwidth())), size="medium")
     found: dict[str, Any] = {}
     for ax in whole.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -88,8 +92,8 @@ def _panel(ax: Axes, plan: LabelPlan, system: str, purchases: Sequence[str]) -> 
     best = own[own["is_best"]]
     ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": BLUE}
     ax.plot(best["budget"], best["width"], linestyle="none", label="best for this budget", gid="best", **ring)
-    if len(plan.confirmed) and (plan.confirmed["system"] == system).any():
-        tried = plan.confirmed[plan.confirmed["system"] == system]
+    tried = plan.confirmed[[s == system for s in plan.confirmed["system"]]] if len(plan.confirmed) else plan.confirmed
+    if len(tried):
         bars = TWO_SIDED * tried["width_se"]
         cross: dict[str, Any] = {"fmt": "x", "color": drawing.RED, "capsize": 3, "zorder": 5}
         ax.errorbar(tried["budget"], tried["width"], yerr=bars, label="tried by simulation", gid="tried", **cross)

@@ -1,4 +1,4 @@
-"""How narrow a posterior would become if labels were bought: by the information that each kind of row is expected to give.
+"""How narrow a posterior would become if labels were bought: by the information that is expected of each kind of row.
 
 Draws of the parameters stand for what may be true. At each of them the information of the labels at hand and of the
 labels to come is added up in log odds, and the target's variance follows by its gradient. For one proportion the
@@ -109,7 +109,6 @@ class Outlook:
         centre = self.truth.mean() + np.sqrt(1 - left) * (self.truth - self.truth.mean())
         return interval_widths(centre, variance, self.scene.in_unit)
 
-
     def reached(self, spent: np.ndarray, target: float) -> float:
         """Probability that the interval comes out no wider than `target`.
 
@@ -123,7 +122,6 @@ class Outlook:
         if told <= 0:
             return float(middle <= np.log(target))
         return float(ndtr((np.log(target) - middle) / np.sqrt(told)))
-
 
     def _told(self, spent: np.ndarray) -> np.ndarray:
         """Covariance [L, L] of what the labels are going to say of the log odds."""
@@ -197,8 +195,8 @@ def _chances_and_slopes(
         moved = cells[some, None] + 1j * STEP * slopes[some]
         parts.append(joint_with_states(network, moved, patterns).sum(axis=-1))
     value = np.concatenate(parts)
-    chance = np.maximum(value[:, 0].real, TINY)
-    return chance, value.imag / STEP / chance[:, None]
+    chance = np.maximum(np.real(value[:, 0]), TINY)
+    return chance, np.imag(value) / STEP / chance[:, None]
 
 
 def _of_purchase(

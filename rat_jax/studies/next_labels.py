@@ -110,7 +110,8 @@ def next_labels(
             picks = choose(network, situation, kinds.patterns, kinds.capacity, prices, int(k))
             worth = np.minimum.accumulate([pick.gain / pick.cost for pick in picks]).tolist()  # keeps their order
             ranked += [(-w, n, _told(kinds, p, situation)) for n, (w, p) in enumerate(zip(worth, picks, strict=True))]
-            driving |= {v for v, seen in zip(network.levels, (kinds.patterns >= 0).any(axis=0), strict=True) if seen}
+            seen = np.atleast_1d((kinds.patterns >= 0).any(axis=0)).tolist()
+            driving |= {v for v, is_seen in zip(network.levels, seen, strict=True) if is_seen}
     ranked.sort(key=lambda one: one[:2])
     frame = pd.DataFrame([told for _, _, told in ranked[: int(k)]], columns=list(COLUMNS))
     frame.attrs["selected_by"] = tuple(v for v in network.levels if v in driving)

@@ -25,6 +25,7 @@ from rat_jax.studies.situation import Situation, read_situations
 
 ROWS = (NEW, HELD, "both")
 CONFIRMED_WHOLE = 3  # systems up to which every point of the curve is tried
+UNTRIED = "Not every point was tried by simulation, as the exact engine does not fit its tables: widths are expected ones there."
 OFF = 0.005  # relative distance of a simulated width from the wanted one that is put right
 
 
@@ -42,7 +43,7 @@ def plan(
     model: str = "rat",
     priors: Mapping[str, Sequence[float]] | None = None,
     policy: Any = None,
-    confirm: bool = True,
+    confirm: bool | str = True,
     replicates: int = 400,
     seed: int = 0,
     progress: Progress | None = None,
@@ -65,8 +66,9 @@ def plan(
     probability: in (0, 1): the width must be met with this probability, not just on average.
     prior_weight: > 0, of a guess: it is worth so many rows of each kind.
     model, priors, policy: of the fit to come, for a guess; a posterior brings its own.
-    confirm: try the best purchase of each budget (with more than three systems, of the last) by simulation: draw labels,
-        fit again. Model "rat" only, by the exact engine; see `simulate` in rat_jax.studies.preposterior for others.
+    confirm: True, try the best purchase of each budget (with more than three systems, of the last) by simulation: draw
+        labels, fit again with the exact engine, which fits model "rat" only. "nuts": fit other models by chains, which
+        takes a minute or so. False: expected widths only.
     replicates: simulations per point, whole number >= 2.
     progress: called with (simulations done, simulations in all).
 
@@ -96,6 +98,8 @@ def plan(
     target = None if width is None else checked_amount(width, "width")
     if probability is not None and (target is None or not 0 < checked_amount(probability, "probability") < 1):
         raise ValueError(f"probability: expected a number between 0 and 1 beside a width, found {probability!r}")
+    if confirm not in (True, False, "nuts"):
+        raise ValueError(f"confirm: expected True, False or 'nuts', found {confirm!r}")
     if isinstance(replicates, bool) or not isinstance(replicates, int | np.integer) or replicates < 2:
         raise ValueError(f"replicates: expected a whole number >= 2, found {replicates!r}")
     seed = checked_seed(seed)
@@ -109,7 +113,7 @@ def plan(
     notes = _notes(works)
     tried: list[dict[str, Any]] = []
     if confirm:
-        trial = _Trial(int(replicates), seed, target, progress, notes)
+        trial = _Trial(int(replicates), seed, target, progress, notes, with_chains=confirm == "nuts")
         tried = trial.run(works)
         if budgets is None:
             tried = trial.refined(works, tried)
@@ -130,22 +134,25 @@ class _Trial:
     """Simulation of the best purchases of some systems."""
 
     def __init__(
-        self, replicates: int, seed: int, target: float | None, progress: Progress | None, notes: list[str]
+        self,
+        replicates: int,
+        seed: int,
+        target: float | None,
+        progress: Progress | None,
+        notes: list[str],
+        with_chains: bool,
     ) -> None:
         self.replicates, self.seed, self.target = replicates, seed, target
-        self.progress, self.notes = progress, notes
+        self.progress, self.notes, self.with_chains = progress, notes, with_chains
 
     def run(self, works: Sequence[Work]) -> list[dict[str, Any]]:
         """Every point of the curves, or where there are many systems those that answer."""
         points = [(w, p) for w in works for p in w.points if p.budget > 0]
         if len(works) > CONFIRMED_WHOLE:
             points = [(w, p) for w, p in points if p.is_answer]
-        able = [(w, p) for w, p in points if can_simulate(w.situation, w.purchases, p.spent)]
-        if len(able) < len(points):
-            self.notes.append(
-                "Widths of some points are expected ones, not tried by simulation: the exact engine does not fit these "
-                "tables."
-            )
+        able = [(w, p) for w, p in points if self._is_able(w, p)]
+        if len(able) < len(points) and UNTRIED not in self.notes:
+            self.notes.append(UNTRIED)
         done, total = 0, self.replicates * len(able)
 
         def heard(number: int) -> None:
@@ -155,6 +162,10 @@ class _Trial:
                 self.progress(done, total)
 
         return [self._one(work, point, heard) for work, point in able]
+
+    def _is_able(self, work: Work, point: Point) -> bool:
+        is_other = work.situation.network != RAT
+        return self.with_chains if is_other else can_simulate(work.situation, work.purchases, point.spent)
 
     def refined(self, works: Sequence[Work], tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Where simulation misses the wanted width noticeably, the cost is sought again with the miss put right."""

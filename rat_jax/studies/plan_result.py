@@ -1,4 +1,4 @@
-"""What a plan of labelling says: a curve over the budget, the recommended mix, what simulation made of it, one sentence."""
+"""What a plan of labelling says: a curve over the budget, the recommended mix, what simulation made of it, a sentence.
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+
+from rat_jax.naming import checked
 
 COLUMNS = 6  # budgets that are printed
 MANY = 6  # systems whose tables are printed
@@ -49,31 +51,32 @@ class LabelPlan:
     def sentence(self, system: str | None = None) -> str:
         """The answer for one system (it may be left out where there is only one), in plain words."""
         names = list(self.answers.index)
-        if system is None:
-            system = names[0]
-        row = self.answers.loc[system].to_dict()
-        name = self.quantity if names == ["all"] else f"{self.quantity} of {system}"
+        if system is None and len(names) > 1:
+            raise ValueError(f"system: name one of {', '.join(map(repr, names))}")
+        asked = names[0] if system is None else checked(system, names, "system")
+        row = self.answers.loc[asked].to_dict()
+        name = self.quantity if names == ["all"] else f"{self.quantity} of {asked}"
         now = "" if math.isnan(row["width_now"]) else f" (now {row['width_now']:.3f})"
         if math.isnan(row["budget"]):
             return (
                 f"{name}: a 95 % interval {self.target:.3f} wide{now} cannot be had from these purchases; the best they "
                 f"reach is {row['width']:.3f}. Label other rows, or other labels."
             )
-        bought = self._bought(system, row["budget"])
-        said = f"{name}: {_money(row['budget'])} buys a 95 % interval about {row['width']:.3f} wide{now}: {bought}."
+        if row["budget"] == 0:
+            return f"{name}: its 95 % interval is {row['width_now']:.3f} wide already; nothing needs to be bought."
+        bought = self._bought(asked, row["budget"])
+        said = f"{name}: {row['budget']:,.6g} buys a 95 % interval about {row['width']:.3f} wide{now}: {bought}."
         if self.target is not None:
-            is_sure = not math.isnan(row["reached"])
-            sure = f" with probability {row['reached']:.2f}" if is_sure else ""
-            said += f" It comes out no wider than {self.target:.3f}{sure}."
+            said += f" It comes out no wider than {self.target:.3f} with probability {row['reached']:.2f}."
         return said
 
     def _bought(self, system: str, budget: float) -> str:
         own = self.mix[(self.mix["system"] == system) & (self.mix["budget"] == budget)]
-        words = [
-            f"{row['label']} of {_about(row['rows'])} {'' if row['where'] == 'new rows' else 'held rows with '}{row['where']}"
-            for row in own.to_dict("records")
-        ]
-        return "; ".join(words) or "nothing needs to be bought"
+        words = []
+        for row in _records(own):
+            rows = "new rows" if row["where"] == "new rows" else f"held rows with {row['where']}"
+            words.append(f"{row['label']} of {row['rows']:,.0f} {rows}")
+        return "; ".join(words)
 
     def __str__(self) -> str:
         lines = []
@@ -98,7 +101,9 @@ class LabelPlan:
         lines.append(f"  {'budget':<{room}}" + "".join(f"{b:>7,.6g} " for b in shown).rstrip())
         for name in grid.index:
             cells = [
-                "        " if pd.isna(grid.loc[name, b]) else f"{grid.loc[name, b]:>7.3f}{'*' if best[b] == name else ' '}"
+                "        "
+                if pd.isna(grid.loc[name, b])
+                else f"{grid.loc[name, b]:>7.3f}{'*' if best[b] == name else ' '}"
                 for b in shown
             ]
             lines.append(f"  {name:<{room}}" + "".join(cells).rstrip())
@@ -106,10 +111,11 @@ class LabelPlan:
 
     def _tried(self, system: str) -> list[str]:
         """What simulation made of the best purchases."""
-        own = self.confirmed[self.confirmed["system"] == system].to_dict("records") if len(self.confirmed) else []
+        own = [row for row in _records(self.confirmed) if row["system"] == system]
         if not own:
             return []
-        lines = [f"Tried {own[0]['replicates']:,} times each: labels drawn from the posterior, fitted again ({own[0]['method']}):"]
+        number, method = own[0]["replicates"], own[0]["method"]
+        lines = [f"Tried {number:,} times each: labels drawn from the posterior, fitted again ({method}):"]
         wanted = "" if self.target is None else f"{'<= ' + format(self.target, '.3f'):>12}"
         lines.append(f"  {'budget':>8}{'width':>9}{'+-':>9}{'planned':>9}{'MAE':>8}{'+-':>8}{wanted}")
         for row in own:
@@ -122,7 +128,8 @@ class LabelPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain JSON-able values; a missing figure is None."""
-        frames = {"answers": self.answers.reset_index(), "table": self.table, "mix": self.mix, "confirmed": self.confirmed}
+        frames = {"answers": self.answers.reset_index(), "table": self.table, "mix": self.mix}
+        frames["confirmed"] = self.confirmed
         return {
             "quantity": self.quantity,
             "width": self.target,
@@ -138,11 +145,3 @@ class LabelPlan:
 def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
     values = frame.astype(object)
     return values.where(values.notna(), None).to_dict("records")
-
-
-def _about(rows: float) -> str:
-    return f"{rows:,.0f}"
-
-
-def _money(amount: float) -> str:
-    return f"a budget of {amount:,.6g}"

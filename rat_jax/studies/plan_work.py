@@ -151,7 +151,14 @@ class Work:
                 if point.spent[k] > 0:
                     one = self.purchases[k]
                     where = describe_start(self.situation.network, one)
-                    values = (self.situation.system, point.budget, one.name, where, float(point.spent[k]), float(rows[k]))
+                    values = (
+                        self.situation.system,
+                        point.budget,
+                        one.name,
+                        where,
+                        float(point.spent[k]),
+                        float(rows[k]),
+                    )
                     found.append(dict(zip(columns, values, strict=True)))
         return pd.DataFrame(found, columns=columns)
 

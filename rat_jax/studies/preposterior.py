@@ -45,7 +45,7 @@ class Simulated:
 def simulate(
     situation: Situation,
     purchases: Sequence[Purchase],
-    spent: Sequence[float],
+    spent: np.ndarray,
     replicates: int,
     seed: int,
     progress: Callable[[int], None] | None = None,
@@ -69,7 +69,7 @@ def simulate(
     return Simulated(width, np.sqrt(variance), error, inside, cost)
 
 
-def can_simulate(situation: Situation, purchases: Sequence[Purchase], spent: Sequence[float]) -> bool:
+def can_simulate(situation: Situation, purchases: Sequence[Purchase], spent: np.ndarray) -> bool:
     """Whether the exact engine can fit one such table."""
     if situation.network != RAT:
         return False
@@ -83,7 +83,7 @@ def can_simulate(situation: Situation, purchases: Sequence[Purchase], spent: Seq
 def _tables(
     situation: Situation,
     purchases: Sequence[Purchase],
-    spent: Sequence[float],
+    spent: np.ndarray,
     truth: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[Counts, np.ndarray]:
@@ -133,9 +133,7 @@ def _buy(
 Fitted = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]
 
 
-def _exact(
-    situation: Situation, table: CountTable, seed: int, progress: Callable[[int], None] | None
-) -> Fitted:
+def _exact(situation: Situation, table: CountTable, seed: int, progress: Callable[[int], None] | None) -> Fitted:
     """Exact mean and variance of the target in every table."""
     counts, priors = pattern_counts(table), beta_priors(situation.concentration)
     parts = []
@@ -153,9 +151,7 @@ def _exact(
     return mean, variance, None
 
 
-def _by_chains(
-    situation: Situation, table: CountTable, seed: int, progress: Callable[[int], None] | None
-) -> Fitted:
+def _by_chains(situation: Situation, table: CountTable, seed: int, progress: Callable[[int], None] | None) -> Fitted:
     """The same by NUTS, all tables in one batch, with the ends of the interval from the draws."""
     problem = Problem(situation.network, table, situation.concentration, situation.policies, 1)
     method, _ = choose("nuts", situation.network, table)

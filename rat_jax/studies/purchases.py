@@ -1,7 +1,7 @@
 """What can be bought for a row, and what the row then shows: labels asked for in an order, each only where it is open.
 
 A model, costs and the rows that are held come in; purchases go out, each with the patterns that a row can end with and
-what it has cost by then. A label is never asked for where the labels seen imply it: T of an abstention is worth nothing.
+what it has cost by then. A label is never asked for where others imply it: T of an abstention is worth nothing.
 """
 
 from __future__ import annotations

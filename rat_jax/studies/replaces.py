@@ -37,8 +37,8 @@ class JudgeReplaces:
         carry A alone, `width_with_judge`: if they carry verdicts as well. `human_rows`: of these rows, how many would
         need R and T from a human, without any verdict, to be as narrow: what the verdicts replace. `human_rows_with_A`:
         new rows labelled by a human that A and verdicts together replace, and beside it `ppi_rows`, the same by
-        PPI++'s effective sample size, with the best prediction of a row's outcome from A and verdicts (missing where the
-        quantity is no mean over rows, or no row carries both a human's labels and verdicts).
+        PPI++'s effective sample size, with the best prediction of a row's outcome from A and verdicts (missing where
+        the quantity is no mean over rows, or no row carries both a human's labels and verdicts).
     limits: by system, `width_now`, `width_limit` with verdicts of any number of rows, `human_rows_limit`, and
         `saturated_at`: rows by which 90 % of the narrowing that verdicts can bring is reached.
     """

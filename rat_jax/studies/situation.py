@@ -102,8 +102,8 @@ def read_situations(
         source = datasets.thetas(source)
     if not isinstance(source, Mapping | pd.Series):
         raise ValueError(
-            "source: expected a Posterior, parameters by name such as {'theta_R': 0.4, ...}, or a configuration such as "
-            f"{datasets.names()[0]!r}, found {source!r}"
+            "source: expected a Posterior, parameters by name such as {'theta_R': 0.4, ...}, or a configuration such "
+            f"as {datasets.names()[0]!r}, found {source!r}"
         )
     network = network_of(_declaration(model))
     weight = checked_amount(prior_weight, "prior_weight")
@@ -136,9 +136,18 @@ def _of_fit(fit: Posterior, quantity: str, system: str | None) -> list[Situation
         kept = table.mask_counts[s] > 0
         found.append(
             Situation(
-                name, quantity, network, fit.policies, fit.cells[s].reshape(-1, network.num_cells), concentration,
-                table.masks[kept], table.mask_counts[s][kept].astype(np.int64), float(row["mean"]),
-                float(row["sd"]) ** 2, weights, informed[name, quantity],
+                name,
+                quantity,
+                network,
+                fit.policies,
+                fit.cells[s].reshape(-1, network.num_cells),
+                concentration,
+                table.masks[kept],
+                table.mask_counts[s][kept].astype(np.int64),
+                float(row["mean"]),
+                float(row["sd"]) ** 2,
+                weights,
+                informed[name, quantity],
             )  # fmt: skip
         )
     return found

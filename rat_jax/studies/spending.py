@@ -38,7 +38,7 @@ class Option:
 
 
 def options(outlook: Outlook) -> list[Option]:
-    """Every purchase alone. One of held rows is made in all kinds of rows that it suits, in proportion to their number."""
+    """Every purchase alone. One of held rows is made in all kinds of rows it suits, in proportion to their number."""
     groups: dict[tuple[bool, str], list[int]] = {}
     for k, purchase in enumerate(outlook.purchases):
         groups.setdefault((purchase.is_new, purchase.name), []).append(k)
@@ -55,7 +55,7 @@ def options(outlook: Outlook) -> list[Option]:
 
 
 def greedy(outlook: Outlook, stops: Sequence[float]) -> list[np.ndarray]:
-    """Amounts per purchase [K] at each of the rising `stops`: every step goes where it narrows the interval the most."""
+    """Amounts per purchase [K] at each of the rising `stops`: every step goes where it narrows the interval most."""
     spent, found = np.zeros(len(outlook.purchases)), []
     grid = np.unique(np.concatenate([np.linspace(0, max(stops), STEPS + 1)[1:], stops]))
     most = outlook.most()
@@ -80,7 +80,9 @@ def _tidy(spent: np.ndarray) -> np.ndarray:
     return tidy
 
 
-def recommended(outlook: Outlook, singles: Sequence[Option], mixes: Sequence[np.ndarray], budgets: Sequence[float]):
+def recommended(
+    outlook: Outlook, singles: Sequence[Option], mixes: Sequence[np.ndarray], budgets: Sequence[float]
+) -> list[tuple[str, np.ndarray]]:
     """For each budget the name and amounts [K] of the best way to spend it."""
     found = []
     for budget, mix in zip(budgets, mixes, strict=True):
