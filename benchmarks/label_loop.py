@@ -17,7 +17,7 @@ import pandas as pd
 
 from rat_jax.inference.exact import exact_posterior
 from rat_jax.model.rat import RAT
-from rat_jax.studies.expected_information import interval_widths
+from rat_jax.studies.expected_information import interval_ends
 from rat_jax.studies.next_labels import choose
 from rat_jax.studies.situation import Situation
 
@@ -114,9 +114,9 @@ def run(loops: int, rounds: int, rows: int = 300, base: int = 20, number: int = 
             loop, rng = draw(np.random.default_rng([seed, b]), rows, base), np.random.default_rng([seed, b, 1])
             for turn in range(rounds + 1):
                 mean, variance, thetas = fit(loop, rng)
-                width = float(interval_widths(np.array([mean]), np.array([variance]), True)[0])
-                error = abs(mean - loop.truth)
-                found.append((rule, turn, width, error, float(error <= width / 2)))
+                low, high = (float(end) for end in interval_ends(np.array(mean), np.array(variance), True))
+                is_inside = float(low <= loop.truth <= high)
+                found.append((rule, turn, high - low, abs(mean - loop.truth), is_inside))
                 if turn < rounds:
                     buy(loop, thetas, number, rng)
     grouped = pd.DataFrame(found, columns=COLUMNS).groupby(["rule", "round"], sort=False)

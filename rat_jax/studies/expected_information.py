@@ -7,6 +7,7 @@ expected variance that comes out is exact; for the rest it is an approximation t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -94,13 +95,18 @@ class Outlook:
         raw, solved = self._raw(spent)
         told = np.einsum("dl,kdlm,dm->kd", solved, self.gains, solved, optimize=True)
         rate = np.divide(told, self.price, out=np.zeros_like(told), where=self.price > 0)
-        left = spent < self.most()
+        left = self.room(spent) > 0
         return np.where(left, (rate / (2 * np.sqrt(np.maximum(raw, TINY)))).mean(axis=1), 0.0)
 
-    def most(self) -> np.ndarray:
-        """What can be spent on each purchase, [K]: infinite for new rows."""
-        limits = np.array([purchase.available for purchase in self.purchases])
-        return limits * self.price.mean(axis=1)
+    def room(self, spent: np.ndarray) -> np.ndarray:
+        """What can still be spent on each purchase, [K]: infinite for new rows. A held row is bought once."""
+        price = self.price.mean(axis=1)
+        used: dict[bytes, float] = {}
+        for purchase, rows in zip(self.purchases, spent / price, strict=True):
+            key = purchase.start.tobytes()
+            used[key] = used.get(key, 0.0) + (0.0 if purchase.is_new else float(rows))
+        left = [p.available - used[p.start.tobytes()] if not p.is_new else math.inf for p in self.purchases]
+        return np.where(np.array(left) > 1e-9, np.array(left) * price, 0.0)
 
     def widths(self, spent: np.ndarray) -> np.ndarray:
         """Widths [D] of the 95 % interval that are expected."""
@@ -136,15 +142,22 @@ def interval_widths(mean: np.ndarray, variance: np.ndarray, in_unit: bool) -> np
     >>> interval_widths(np.array([0.5]), np.array([1 / 12]), True).round(6).tolist()  # uniform
     [0.95]
     """
+    low, high = interval_ends(mean, variance, in_unit)
+    return high - low
+
+
+def interval_ends(mean: np.ndarray, variance: np.ndarray, in_unit: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of the same intervals."""
     mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
-    normal = 2 * Z * np.sqrt(variance)
+    reach = Z * np.sqrt(variance)
     if not in_unit:
-        return normal
+        return mean - reach, mean + reach
     fits = (variance > 1e-14) & (variance < mean * (1 - mean))
     safe_mean, safe_variance = np.where(fits, mean, 0.5), np.where(fits, variance, 1 / 12)
     size = safe_mean * (1 - safe_mean) / safe_variance - 1
     low, high = (betaincinv(safe_mean * size, (1 - safe_mean) * size, p) for p in QUANTILES.values())
-    return np.where(fits & np.isfinite(high - low), high - low, normal)
+    fits &= np.isfinite(high - low)
+    return np.where(fits, low, mean - reach), np.where(fits, high, mean + reach)
 
 
 # -- information --------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from rat_jax.studies.situation import Situation, read_situations
 
 ROWS = (NEW, HELD, "both")
 CONFIRMED_WHOLE = 3  # systems up to which every point of the curve is tried
-UNTRIED = "Not every point was tried by simulation, as the exact engine does not fit its tables: widths are expected ones there."
+UNTRIED = "Points that are not listed as tried have expected widths only: the exact engine does not fit their tables."
 OFF = 0.005  # relative distance of a simulated width from the wanted one that is put right
 
 

@@ -1,5 +1,8 @@
 """What a plan of labelling says: a curve over the budget, the recommended mix, what simulation made of it, a sentence.
 
+It holds tables and says them in words; nothing is computed here.
+"""
+
 from __future__ import annotations
 
 import math
@@ -59,8 +62,8 @@ class LabelPlan:
         now = "" if math.isnan(row["width_now"]) else f" (now {row['width_now']:.3f})"
         if math.isnan(row["budget"]):
             return (
-                f"{name}: a 95 % interval {self.target:.3f} wide{now} cannot be had from these purchases; the best they "
-                f"reach is {row['width']:.3f}. Label other rows, or other labels."
+                f"{name}: a 95 % interval {self.target:.3f} wide{now} cannot be had from these purchases; the best "
+                f"they reach is {row['width']:.3f}. Label other rows, or other labels."
             )
         if row["budget"] == 0:
             return f"{name}: its 95 % interval is {row['width_now']:.3f} wide already; nothing needs to be bought."
@@ -73,7 +76,7 @@ class LabelPlan:
     def _bought(self, system: str, budget: float) -> str:
         own = self.mix[(self.mix["system"] == system) & (self.mix["budget"] == budget)]
         words = []
-        for row in _records(own):
+        for row in _records(pd.DataFrame(own)):
             rows = "new rows" if row["where"] == "new rows" else f"held rows with {row['where']}"
             words.append(f"{row['label']} of {row['rows']:,.0f} {rows}")
         return "; ".join(words)

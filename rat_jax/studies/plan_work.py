@@ -83,7 +83,7 @@ class Work:
         cap = spending.MOST_UNITS * cheapest
         found = {s.name: self._cost(s, is_met, cheapest, min(cap, s.most)) for s in self.singles}
         costs = [cost for cost in found.values() if cost is not None]
-        top = min(costs) if costs else float(np.minimum(outlook.most(), cap).sum())
+        top = min(costs) if costs else min(cap, 2 * float(outlook.room(np.zeros(len(self.purchases))).sum()))
         looked_at = list(top * np.geomspace(0.25, 1.0, NEAREST))
         mixes = spending.greedy(outlook, looked_at)
         mixed = next((c for c, mix in zip(looked_at, mixes, strict=True) if is_met(mix)), None)

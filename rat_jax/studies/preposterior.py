@@ -18,7 +18,7 @@ from rat_jax.model.likelihood import joint_with_states
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.quantities import elements
 from rat_jax.model.rat import RAT
-from rat_jax.studies.expected_information import interval_widths
+from rat_jax.studies.expected_information import interval_ends
 from rat_jax.studies.purchases import Purchase
 from rat_jax.studies.simulate import counts_frame
 from rat_jax.studies.situation import Situation
@@ -60,13 +60,10 @@ def simulate(
     patterns, cost = _tables(situation, purchases, spent, truth, rng)
     table = count_table(situation.network, counts_frame(situation.network, patterns))
     fitted = _exact if situation.network == RAT else _by_chains
-    mean, variance, ends = fitted(situation, table, seed, progress)
-    width = ends[1] - ends[0] if ends is not None else interval_widths(mean, variance, situation.in_unit)
+    mean, variance, found = fitted(situation, table, seed, progress)
+    low, high = interval_ends(mean, variance, situation.in_unit) if found is None else found
     right = situation.target(truth)
-    error = mean - right
-    half = width / 2 if ends is None else None
-    inside = np.abs(error) <= half if half is not None else (ends[0] <= right) & (right <= ends[1])  # type: ignore[index]
-    return Simulated(width, np.sqrt(variance), error, inside, cost)
+    return Simulated(high - low, np.sqrt(variance), mean - right, (low <= right) & (right <= high), cost)
 
 
 def can_simulate(situation: Situation, purchases: Sequence[Purchase], spent: np.ndarray) -> bool:
@@ -96,9 +93,10 @@ def _tables(
     for purchase, amount in zip(purchases, spent, strict=True):
         if amount <= 0:
             continue
-        drawn, cost = _buy(situation, purchase, amount, truth, rng)
-        paid += cost
         start = tuple(purchase.start.tolist())
+        left = None if purchase.is_new else counts[start]
+        drawn, cost = _buy(situation, purchase, amount, truth, left, rng)
+        paid += cost
         if not purchase.is_new:
             counts[start] = counts[start] - drawn.sum(axis=1)
         for leaf, number in zip(purchase.leaves, drawn.T, strict=True):
@@ -110,9 +108,17 @@ def _tables(
 
 
 def _buy(
-    situation: Situation, purchase: Purchase, amount: float, truth: np.ndarray, rng: np.random.Generator
+    situation: Situation,
+    purchase: Purchase,
+    amount: float,
+    truth: np.ndarray,
+    left: np.ndarray | None,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows by leaf [B, K] and their cost [B]: one row after the other until the next one would be too dear."""
+    """Rows by leaf [B, K] and their cost [B]: one row after the other until the next one would be too dear.
+
+    left: [B], rows that there are; None for new ones.
+    """
     both = np.concatenate([purchase.start[None], purchase.leaves])
     value = joint_with_states(situation.network, truth, both).sum(axis=-1)
     share = value[:, 1:] / value[:, :1]
@@ -120,7 +126,7 @@ def _buy(
     drawn, paid = np.zeros((len(truth), len(purchase.leaves)), np.int64), np.zeros(len(truth))
     for b, p in enumerate(share):
         price = float(p @ purchase.costs)
-        most = purchase.available if np.isfinite(purchase.available) else 2 * amount / max(price, SLACK) + 50
+        most = 2 * amount / max(price, SLACK) + 50 if left is None else left[b]
         leaves = rng.choice(len(p), size=int(most), p=p)
         total = np.cumsum(purchase.costs[leaves])
         kept = int(np.searchsorted(total, amount + SLACK, side="right"))

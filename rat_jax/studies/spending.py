@@ -43,7 +43,7 @@ def options(outlook: Outlook) -> list[Option]:
     for k, purchase in enumerate(outlook.purchases):
         groups.setdefault((purchase.is_new, purchase.name), []).append(k)
     both = len({is_new for is_new, _ in groups}) > 1
-    price, most = outlook.price.mean(axis=1), outlook.most()
+    price, most = outlook.price.mean(axis=1), outlook.room(np.zeros(len(outlook.purchases)))
     found = []
     for (is_new, name), places in groups.items():
         rows = np.zeros(len(price))
@@ -58,25 +58,26 @@ def greedy(outlook: Outlook, stops: Sequence[float]) -> list[np.ndarray]:
     """Amounts per purchase [K] at each of the rising `stops`: every step goes where it narrows the interval most."""
     spent, found = np.zeros(len(outlook.purchases)), []
     grid = np.unique(np.concatenate([np.linspace(0, max(stops), STEPS + 1)[1:], stops]))
-    most = outlook.most()
     for stop in grid:
         while (left := stop - spent.sum()) > 1e-9 * stop:
             rate = outlook.marginal(spent)
             best = int(np.argmax(rate))
             if rate[best] <= 0:
                 break
-            spent[best] += min(left, most[best] - spent[best])
+            spent[best] += min(left, float(outlook.room(spent)[best]))
         if stop in stops:
-            found.append(_tidy(spent))
+            found.append(_tidy(outlook, spent))
     return found
 
 
-def _tidy(spent: np.ndarray) -> np.ndarray:
-    """The same without crumbs: what is a small part of the whole goes to the largest part of a new kind of row."""
+def _tidy(outlook: Outlook, spent: np.ndarray) -> np.ndarray:
+    """The same without crumbs, if the largest part has room for them."""
     crumbs = spent < SMALLEST_SHARE * spent.sum()
     tidy = np.where(crumbs, 0.0, spent)
-    if tidy.any():
-        tidy[np.argmax(tidy)] += spent[crumbs].sum()
+    largest = int(np.argmax(tidy))
+    if spent[crumbs].sum() > outlook.room(tidy)[largest]:
+        return spent.copy()
+    tidy[largest] += spent[crumbs].sum()
     return tidy
 
 
@@ -86,7 +87,6 @@ def recommended(
     """For each budget the name and amounts [K] of the best way to spend it."""
     found = []
     for budget, mix in zip(budgets, mixes, strict=True):
-        mix = np.minimum(mix, outlook.most())
         widths = {single.name: float(outlook.widths(single.spend(budget)).mean()) for single in singles}
         best = min(widths, key=widths.__getitem__)
         if widths[best] <= (1 + AS_GOOD) * float(outlook.widths(mix).mean()):
