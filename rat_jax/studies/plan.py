@@ -88,7 +88,7 @@ def plan(
     >>> found.answers.loc["gpt-4o", "purchase"], bool(found.answers.loc["gpt-4o", "width"] < 0.11)
     ('T', True)
     >>> before_any_label = rat.plan("HotpotQA/hybrid/Qwen3.5", "p_G", width=0.1, confirm=False)
-    >>> 200 < before_any_label.answers.loc["all", "budget"] < 500
+    >>> 200 < before_any_label.answers["budget"].item() < 500
     True
 
     Source: preposterior analysis (Raiffa and Schlaifer, Applied Statistical Decision Theory, 1961).

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
 
 from rat_jax.naming import checked
 
+WIDTH = 79  # characters of a printed line
 COLUMNS = 6  # budgets that are printed
 MANY = 6  # systems whose tables are printed
 
@@ -84,10 +86,10 @@ class LabelPlan:
     def __str__(self) -> str:
         lines = []
         for system in list(self.answers.index)[:MANY]:
-            lines += [self.sentence(system), "", *self._curve(system), *self._tried(system), ""]
+            lines += [fill(self.sentence(system), WIDTH), "", *self._curve(system), *self._tried(system), ""]
         hidden = list(self.answers.index)[MANY:]
-        lines += [self.sentence(system) for system in hidden]
-        return "\n".join([*lines, *self.notes]).rstrip()
+        lines += [fill(self.sentence(system), WIDTH) for system in hidden]
+        return "\n".join([*lines, *(fill(note, WIDTH) for note in self.notes)]).rstrip()
 
     def _curve(self, system: str) -> list[str]:
         """Expected width of every purchase at every budget; of many budgets some."""

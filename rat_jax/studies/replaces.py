@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from rat_jax.studies.spending import smallest
 
 NUMBERS = (100, 300, 1_000, 3_000, 10_000)
 UNLIMITED = 1e9  # rows
+WIDTH = 79  # characters of a printed line
 MOST = 0.9  # of what the judge can do at all
 ALONE, JUDGED, HUMAN = range(3)  # purchases: A alone, A with verdicts, A with human labels
 
@@ -59,7 +61,7 @@ class JudgeReplaces:
         )
 
     def __str__(self) -> str:
-        lines = [self.sentence(system) for system in self.limits.index]
+        lines = [fill(self.sentence(system), WIDTH) for system in self.limits.index]
         lines += [
             "",
             f"{'system':<16}{'rows':>8}{'with A':>9}{'judge':>9}{'replaces':>10}{'A+judge':>9}{'PPI++':>8}",
