@@ -46,7 +46,7 @@ def test_the_next_labels_are_named_and_written(folder, capsys):
 
 def test_a_guess_needs_no_table(folder, capsys):
     assert cli.main(["plan", "--configuration", "HotpotQA/hybrid/Qwen3.5", "--budget", "100,300", *QUICK]) == 0
-    assert capsys.readouterr().out.startswith("p_G: 300 buys a 95 % interval about 0.12")
+    assert capsys.readouterr().out.startswith("p_G: spending 300 gives a 95 % interval about 0.12")
 
 
 def test_a_width_that_cannot_be_had_is_a_bad_verdict(folder, capsys):

@@ -23,6 +23,7 @@ from rat_jax.studies.purchases import Purchase, leaves_of
 Z = 1.959963984540054
 TINY = np.finfo(float).tiny
 SMALLEST_CELL = 1e-12
+MISSED = 0.05  # of the present variance; beyond it the posterior's covariance may be the better start
 AT_ONCE = 32  # draws whose derivatives are taken together
 
 
@@ -32,8 +33,8 @@ class Scene:
 
     cells: [D, M], draws of what may be true. function: the target, a scalar function of cells. concentration: [M], the
     priors of the fit to come. patterns [P, V] and counts [P]: the labels at hand. mean, variance: of the target now.
-    in_unit: whether the target lies in [0, 1]. calibrated: whether `cells` are draws of the very posterior that has
-    `mean` and `variance`.
+    in_unit: whether the target lies in [0, 1]. covariance: [L, L], of the free cells, where `cells` are draws of the
+    very posterior that has `mean` and `variance`; None where they come from elsewhere, such as a guess.
     """
 
     network: Network
@@ -45,7 +46,12 @@ class Scene:
     mean: float
     variance: float
     in_unit: bool = True
-    calibrated: bool = True
+    covariance: np.ndarray | None = None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the draws are those of the posterior whose mean and variance are given."""
+        return self.covariance is not None
 
 
 class Outlook:
@@ -63,9 +69,22 @@ class Outlook:
         found = [_of_purchase(network, cells, slopes, purchase) for purchase in purchases]
         self.gains = np.array([gain for gain, _ in found]).reshape(len(found), *self.now.shape)  # [K, D, L, L] a row
         self.price = np.array([price for _, price in found]).reshape(len(found), len(cells))  # [K, D] of a row
-        before = self._raw(np.zeros(len(purchases)))[0]
-        self.before = float(before.mean())
-        self.stretch = scene.variance / self.before - 1 if scene.calibrated else 0.0
+        self.before, self.stretch = self._checked_now()
+        if scene.covariance is not None and abs(self.stretch) > MISSED:
+            self._prefer(_by_covariance(scene.covariance, free_slopes(network, slopes)))
+
+    def _checked_now(self) -> tuple[float, float]:
+        """The variance now by information alone, and by which part of it that misses the known one."""
+        before = float(self._raw(np.zeros(len(self.purchases)))[0].mean())
+        return before, self.scene.variance / before - 1 if self.scene.calibrated else 0.0
+
+    def _prefer(self, other: np.ndarray) -> None:
+        """Take other information on what is known now [D, L, L], if it tells the present variance better."""
+        kept = self.now, self.before, self.stretch
+        self.now = other
+        self.before, self.stretch = self._checked_now()
+        if abs(kept[2]) <= abs(self.stretch):
+            self.now, self.before, self.stretch = kept
 
     def rows(self, spent: np.ndarray) -> np.ndarray:
         """Rows [K, D] that spending [K] buys at each draw, as many as there are."""
@@ -173,6 +192,19 @@ def log_odds_slopes(network: Network, cells: np.ndarray) -> np.ndarray:
 def _log_odds(network: Network, cells: np.ndarray) -> np.ndarray:
     """Log odds [D, L] of every outcome of a row against its first."""
     return np.concatenate([np.log(cells[:, row[1:]] / cells[:, row[:1]]) for row, _ in _rows(network)], axis=1)
+
+
+def free_slopes(network: Network, slopes: np.ndarray) -> np.ndarray:
+    """d free cells / d log odds, [D, L, L]."""
+    return slopes[:, :, free_cells(network)[0]]
+
+
+def _by_covariance(covariance: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """The posterior as if it were normal in the probabilities themselves: its information in log odds, [D, L, L].
+
+    Where labels are few and a prior still holds much of what is known, this comes closer than log odds do.
+    """
+    return slopes @ np.linalg.pinv(covariance) @ np.swapaxes(slopes, 1, 2)
 
 
 def _rows(network: Network) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -70,7 +70,8 @@ class LabelPlan:
         if row["budget"] == 0:
             return f"{name}: its 95 % interval is {row['width_now']:.3f} wide already; nothing needs to be bought."
         bought = self._bought(asked, row["budget"])
-        said = f"{name}: {row['budget']:,.6g} buys a 95 % interval about {row['width']:.3f} wide{now}: {bought}."
+        spent, width = f"spending {row['budget']:,.6g}", f"a 95 % interval about {row['width']:.3f} wide{now}"
+        said = f"{name}: {spent} gives {width}: label {bought}."
         if self.target is not None:
             said += f" It comes out no wider than {self.target:.3f} with probability {row['reached']:.2f}."
         return said

@@ -16,6 +16,7 @@ import pandas as pd
 from rat_jax.inference.fit import read_policies
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import system_seed
+from rat_jax.inference.shown import free_cells
 from rat_jax.labels import datasets
 from rat_jax.model.declaration import Policy
 from rat_jax.model.models import MODELS, declare, network_of
@@ -67,10 +68,12 @@ class Situation:
 
     def scene(self, nodes: int = NODES) -> Scene:
         """The same at some of the draws, evenly spaced."""
+        free = self.cells[:, free_cells(self.network)[0]]
+        covariance = None if self.is_guess else np.atleast_2d(np.cov(free, rowvar=False))
         some = self.cells[:: max(1, len(self.cells) // nodes)][:nodes]
         return Scene(
             self.network, some, self.target, self.concentration, self.patterns, self.counts.astype(float),
-            self.mean, self.variance, self.in_unit, not self.is_guess,
+            self.mean, self.variance, self.in_unit, covariance,
         )  # fmt: skip
 
 
