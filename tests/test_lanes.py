@@ -12,6 +12,8 @@ from scipy import stats
 
 import rat_jax as rat
 from rat_jax.inference.convergence import convergence
+from rat_jax.inference.fit import read_problem
+from rat_jax.inference.lanes import engine, sampler
 from rat_jax.inference.lanes.bits import normal, step_bits, threefry, uniform
 from rat_jax.inference.lanes.potentials import Coordinates
 from rat_jax.inference.lanes.sampler import Work, sample_lanes
@@ -411,3 +413,47 @@ def test_statistics_tell_of_the_trees():
     np.testing.assert_allclose(found.stats["lp"], -0.5 * (x**2).sum(axis=0), rtol=1e-4, atol=1e-5)
     assert ((found.stats["acceptance_rate"] > 0) & (found.stats["acceptance_rate"] <= 1)).all()
     assert DIVERGED and not found.stats["diverging"].any()
+
+
+# ----------------------------------------------------------------------------------------- one kernel
+
+
+def rat_work(num_lanes):
+    """The paths that a fit takes to a potential of RAT, and lanes of it."""
+    frame = pd.DataFrame({"R": [1, 0, None, 1], "A": [0, 1, 0, 0], "T": [1, None, 0, None], "count": [40, 20, 30, 9]})
+    problem, _ = read_problem(rat.read_labels(frame), "rat")
+    potential, plan = engine._potential(problem)
+    work = engine._work(problem, plan, problem.groups, 0, num_lanes, "float32", np.arange(num_lanes))
+    return potential, work
+
+
+def test_one_kernel_makes_the_steps_that_the_compiler_makes_apart():
+    potential, work = rat_work(64)
+    depth, scale = int(work.max_depth[0]), np.full(64, 0.5, np.float32)
+    data, lanes, _ = sampler._renew(potential, depth, work.data, work.position, work.keys, np.ones(64, bool), None)
+    one, apart = (
+        sampler._sample(sampler.Machine(potential, depth, 3, whole), data, scale, lanes) for whole in (True, False)
+    )
+    assert (np.asarray(one[1]["leaves"]) == np.asarray(apart[1]["leaves"])).all()
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(apart), strict=True):
+        assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert np.ptp(np.asarray(one[0].leaf.z)) > 0.1
+
+
+def test_what_cannot_be_one_kernel_is_compiled_apart(monkeypatch):
+    asked = []
+
+    def refuses(work):
+        asked.append(work)
+        raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: of this fusion")
+
+    potential, work = rat_work(8)
+    expected = sample_lanes(potential, work.take, 8, Settings(60, 20), lambda *_: None)
+    jax.clear_caches()
+    monkeypatch.setattr(sampler, "in_one_kernel", refuses)
+    monkeypatch.setattr(sampler, "_compiled", set())
+    monkeypatch.setattr(sampler, "_refused", set())
+    found = sample_lanes(potential, work.take, 8, Settings(60, 20), lambda *_: None)
+    assert asked and sampler._refused == {potential}
+    assert abs(found["logits"].mean() - expected["logits"].mean()) < 0.5
+    jax.clear_caches()

@@ -32,8 +32,9 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array], rounds: int
 def step_bits(key: tuple[Array, Array], step: Array, dim: int) -> tuple[Array, Array, Array]:
     """The words of one step of every lane: one [L], another [L], and one per dimension [dim, L]."""
     one, other = threefry(key, (step, jnp.zeros_like(step)))
-    place = lax.broadcasted_iota(jnp.uint32, (dim, step.shape[0]), 0) + 1
-    return one, other, threefry((key[0][None], key[1][None]), (step[None], place))[0]
+    place = lax.broadcasted_iota(jnp.uint32, ((dim + 1) // 2, step.shape[0]), 0) + 1
+    words = threefry((key[0][None], key[1][None]), (step[None], place))
+    return one, other, jnp.concatenate(words)[:dim]
 
 
 def uniform(words: Array, dtype: jnp.dtype) -> Array:

@@ -22,17 +22,22 @@ R = TypeVar("R")
 class Grain(NamedTuple):
     """How lanes are cut up for a kind of device.
 
-    sizes: slots of a program, one compilation for each size that is used. unit, draws: most lanes that are worked
-    through as one piece, and most draws in all of them.
+    sizes: slots of a program, one compilation for each size that is used. steps: leapfrogs per compiled call, the
+    grain at which lanes are replaced, and of progress. unit, draws: most lanes that are worked through as one piece,
+    and most draws in all of them.
     """
 
     sizes: tuple[int, ...]
+    steps: int
     unit: int
     draws: int
 
 
-PROCESSOR = Grain((8, 32, 128, 256), 1024, 5_000_000)  # 256 slots fill the vector units and stay in the cache
-ACCELERATOR = Grain((64, 512, 4096, 16_384), 65_536, 50_000_000)  # thousands of lanes fill a GPU
+PROCESSOR = Grain((64,), 512, 1024, 5_000_000)
+"""64 slots fill the vector units and stay in the nearest cache. There is one size, as code for another would round
+otherwise: a lane's numbers must not depend on how many others there are."""
+
+ACCELERATOR = Grain((64, 512, 4096, 16_384), 256, 65_536, 50_000_000)  # thousands of lanes fill a GPU
 
 
 def chosen_devices(devices: Sequence[Any] | None) -> list[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,13 +22,10 @@ from jax import Array, lax
 from rat_jax.inference.lanes.collected import Chains, Collected
 from rat_jax.inference.lanes.devices import Grain, Workers
 from rat_jax.inference.lanes.kernel import in_one_kernel
-from rat_jax.inference.lanes.potentials import Data, with_scale
+from rat_jax.inference.lanes.potentials import Data, Fused, with_scale
 from rat_jax.inference.lanes.transition import Drawn, Lanes, Potential, begin, leap, settle
 from rat_jax.inference.lanes.warmup import Adaptation, Schedule, adapt, begin_adaptation, schedule
 from rat_jax.inference.settings import Settings
-
-STEPS = 256
-"""Leapfrogs per compiled call: the grain at which lanes are replaced, and of progress."""
 
 SECOND_KEY = np.uint32(0x9E3779B9)  # the draws' randomness must not repeat that of the warm-up
 
@@ -49,6 +47,16 @@ class Work(NamedTuple):
         given, at = jax.tree.map(lambda x: np.asarray(x)[..., lanes], (given, at))
         each = (self.max_depth[lanes], self.target[lanes], self.guess[lanes])
         return Work((fixed, given, at), self.position[:, lanes], self.keys[:, lanes], *each)
+
+
+class Machine(NamedTuple):
+    """What a program is compiled for: lanes that move on a potential with at most so many doublings, the leapfrogs of
+    a call, and whether it is one kernel or as the compiler has it."""
+
+    potential: Potential
+    max_depth: int
+    steps: int
+    one_kernel: bool
 
 
 class Engaged(NamedTuple):
@@ -123,6 +131,11 @@ def _run(potential: Potential, work: Work, settings: Settings, grain: Grain, adv
 _compiled: set[Any] = set()
 _locks: dict[Any, threading.Lock] = {}  # of what is being compiled, so that threads do not do it twice
 _registry = threading.Lock()
+_refused: set[Potential] = set()  # what the compiler does not make one kernel of
+
+
+def _fits_one(potential: Potential) -> bool:
+    return isinstance(potential, Fused) and potential not in _refused
 
 
 class Warm(NamedTuple):
@@ -139,10 +152,12 @@ class _Program:
     def __init__(
         self, potential: Potential, max_depth: int, work: Work, grain: Grain, advance: Callable[[int], None]
     ) -> None:
-        self.potential, self.max_depth, self.work, self.advance = potential, max_depth, work, advance
-        number = len(work.max_depth)
+        self.work, self.advance = work, advance
         self.device = jax.config.values["jax_default_device"]
-        self.on_processor = self.device.platform == "cpu"
+        self.machine = Machine(
+            potential, max_depth, grain.steps, self.device.platform == "cpu" and _fits_one(potential)
+        )
+        number = len(work.max_depth)
         self.size = next((s for s in grain.sizes if s >= number), grain.sizes[-1])
         self._compile()
 
@@ -160,7 +175,7 @@ class _Program:
                 engaged = self._renewed(engaged, fresh, self.work.take(slots.lane), self.work.position[:, slots.lane])
                 plan = schedule(num_warmup, self.work.target[slots.lane], self.work.guess[slots.lane])
             data, lanes, learned = engaged
-            lanes, learned = _warm(self.on_processor, self.potential, self.max_depth, data, plan, lanes, learned)
+            lanes, learned = _warm(self.machine, data, plan, lanes, learned)
             engaged = Engaged(data, lanes, learned)
             draws = np.where(slots.busy, np.clip(learned.done, 0, num_warmup), 0)
             self.advance(int((draws - told).sum()))
@@ -187,43 +202,56 @@ class _Program:
                 step_size = jnp.asarray(warm.step_size[slots.lane])
                 collected.begin(fresh, np.where(slots.busy, rows[slots.lane], -1))
             data, lanes, learned = engaged
-            lanes, drawn = _sample(self.on_processor, self.potential, self.max_depth, data, step_size, lanes)
+            lanes, drawn = _sample(self.machine, data, step_size, lanes)
             engaged = Engaged(data, lanes, learned)
             self.advance(collected.add(drawn))
             slots.release(collected.full)
         chains.stats["step_size"][rows] = warm.step_size[:, None]
-        chains.stats["reached_max_treedepth"][rows] = chains.stats["n_steps"][rows] + 1 >= 1 << self.max_depth
+        chains.stats["reached_max_treedepth"][rows] = chains.stats["n_steps"][rows] + 1 >= 1 << self.machine.max_depth
 
     def _compile(self) -> None:
         """Compile warm-up and sampling beside each other for slots of these shapes, unless that was done before."""
         first = self.work.take(np.zeros(self.size, int))
-        device, wide = self.device, first.position.dtype == np.float64
         shapes = tuple((x.shape, str(x.dtype)) for x in jax.tree.leaves(first))
-        key = (self.potential, self.max_depth, shapes, device)
+        key = (self.machine, shapes, self.device)
         with _registry:
             lock = _locks.setdefault(key, threading.Lock())
         with lock:
-            if key in _compiled:
-                return
-            data, lanes, learned = self._renewed(None, np.ones(self.size, bool), first, first.position)
+            if key not in _compiled:
+                self._compile_as_is_or_apart(first)
+                _compiled.add(key)
+        self.machine = self.machine._replace(one_kernel=self.machine.one_kernel and _fits_one(self.machine.potential))
 
-            def compile_sampling() -> None:
-                with jax.enable_x64(wide), jax.default_device(device):  # settings of each thread
-                    jax.block_until_ready(
-                        _sample(self.on_processor, self.potential, self.max_depth, data, learned.kept[2], lanes)
-                    )
+    def _compile_as_is_or_apart(self, first: Work) -> None:
+        """Compile; what the compiler cannot make one kernel of is left to its own ways."""
+        try:
+            self._compile_for(first)
+        except jax.errors.JaxRuntimeError as error:
+            if not (self.machine.one_kernel and "UNIMPLEMENTED" in str(error)):
+                raise
+            _refused.add(self.machine.potential)
+            self.machine = self.machine._replace(one_kernel=False)
+            self._compile_for(first)
 
-            beside = threading.Thread(target=compile_sampling)
-            beside.start()
+    def _compile_for(self, first: Work) -> None:
+        data, lanes, learned = self._renewed(None, np.ones(self.size, bool), first, first.position)
+
+        def compile_sampling() -> None:
+            with jax.enable_x64(first.position.dtype == np.float64), jax.default_device(self.device):  # of each thread
+                jax.block_until_ready(_sample(self.machine, data, learned.kept[2], lanes))
+
+        with ThreadPoolExecutor(1) as beside:
+            sampling = beside.submit(compile_sampling)
             plan = schedule(0, first.target, first.guess)
-            jax.block_until_ready(_warm(self.on_processor, self.potential, self.max_depth, data, plan, lanes, learned))
-            beside.join()
-            _compiled.add(key)
+            jax.block_until_ready(_warm(self.machine, data, plan, lanes, learned))
+            sampling.result()
 
     def _renewed(self, engaged: Engaged | None, fresh: np.ndarray, work: Work, position: np.ndarray) -> Engaged:
         """The slots with new lanes, at these positions, where they are fresh."""
         old = None if engaged is None else engaged[1:]
-        return Engaged(*_renew(self.potential, self.max_depth, work.data, position, work.keys, fresh, old))
+        return Engaged(
+            *_renew(self.machine.potential, self.machine.max_depth, work.data, position, work.keys, fresh, old)
+        )
 
 
 class _Slots:
@@ -256,51 +284,39 @@ def _renew(potential: Potential, max_depth: int, data: Any, z: Array, key: Array
     return data, *(new if old is None else jax.tree.map(lambda a, b: jnp.where(fresh, a, b), new, old))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _warm(
-    on_processor: bool,
-    potential: Potential,
-    max_depth: int,
-    data: Any,
-    plan: Schedule,
-    lanes: Lanes,
-    learned: Adaptation,
-) -> tuple[Lanes, Adaptation]:
-    """Steps until all lanes are warmed up or `STEPS` are done."""
-    work = partial(_warmed, potential, max_depth)
-    return (in_one_kernel(work) if on_processor else work)(data, plan, lanes, learned)
+@partial(jax.jit, static_argnums=0)
+def _warm(machine: Machine, data: Any, plan: Schedule, lanes: Lanes, learned: Adaptation) -> tuple[Lanes, Adaptation]:
+    """Steps until all lanes are warmed up or the call is over."""
+    work = partial(_warmed, machine)
+    return (in_one_kernel(work) if machine.one_kernel else work)(data, plan, lanes, learned)
 
 
-def _warmed(
-    potential: Potential, max_depth: int, data: Any, plan: Schedule, lanes: Lanes, learned: Adaptation
-) -> tuple[Lanes, Adaptation]:
+def _warmed(machine: Machine, data: Any, plan: Schedule, lanes: Lanes, learned: Adaptation) -> tuple[Lanes, Adaptation]:
     def going(carry: tuple[Array, Lanes, Adaptation]) -> Array:
         step, _, learned = carry
-        return (step < STEPS) & jnp.any(learned.done < plan.num_warmup)
+        return (step < machine.steps) & jnp.any(learned.done < plan.num_warmup)
 
     def step(carry: tuple[Array, Lanes, Adaptation]) -> tuple[Array, Lanes, Adaptation]:
         i, lanes, learned = carry
         lanes, drawn = settle(lanes)
         lanes, learned = adapt(plan, lanes, drawn, learned)
-        lanes = leap(potential, with_scale(data, learned.scale), jnp.exp(learned.log_step), lanes, max_depth)
+        lanes = leap(
+            machine.potential, with_scale(data, learned.scale), jnp.exp(learned.log_step), lanes, machine.max_depth
+        )
         return i + 1, lanes, learned
 
     _, lanes, learned = lax.while_loop(going, step, (jnp.int32(0), lanes, learned))
     return lanes, learned
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _sample(
-    on_processor: bool, potential: Potential, max_depth: int, data: Any, step_size: Array, lanes: Lanes
-) -> tuple[Lanes, dict[str, Array]]:
-    """`STEPS` steps of all lanes and what each step handed out, [STEPS, ..., L]."""
-    work = partial(_sampled, potential, max_depth)
-    return (in_one_kernel(work) if on_processor else work)(data, step_size, lanes)
+@partial(jax.jit, static_argnums=0)
+def _sample(machine: Machine, data: Any, step_size: Array, lanes: Lanes) -> tuple[Lanes, dict[str, Array]]:
+    """Steps of all lanes and what each step handed out, [steps, ..., L]."""
+    work = partial(_sampled, machine)
+    return (in_one_kernel(work) if machine.one_kernel else work)(data, step_size, lanes)
 
 
-def _sampled(
-    potential: Potential, max_depth: int, data: Any, step_size: Array, lanes: Lanes
-) -> tuple[Lanes, dict[str, Array]]:
+def _sampled(machine: Machine, data: Any, step_size: Array, lanes: Lanes) -> tuple[Lanes, dict[str, Array]]:
     def shown(drawn: Drawn) -> dict[str, Array]:
         choice = drawn.choice
         return {
@@ -315,8 +331,10 @@ def _sampled(
         lanes, buffer = carry
         lanes, drawn = settle(lanes)
         put = lambda b, x: lax.dynamic_update_index_in_dim(b, x, i, 0)  # noqa: E731
-        return leap(potential, data, step_size, lanes, max_depth), jax.tree.map(put, buffer, shown(drawn))
+        return leap(machine.potential, data, step_size, lanes, machine.max_depth), jax.tree.map(
+            put, buffer, shown(drawn)
+        )
 
     like = jax.eval_shape(lambda lanes: shown(settle(lanes)[1]), lanes)
-    buffer = jax.tree.map(lambda x: jnp.zeros((STEPS, *x.shape), x.dtype), like)
-    return lax.fori_loop(0, STEPS, step, (lanes, buffer))
+    buffer = jax.tree.map(lambda x: jnp.zeros((machine.steps, *x.shape), x.dtype), like)
+    return lax.fori_loop(0, machine.steps, step, (lanes, buffer))
