@@ -168,13 +168,13 @@ def judge():
     held = complete.copy()
     held.loc[60:, "T"] = np.nan
     labels = rat.read_labels(held)
-    return complete, labels, rat.fit(labels, "judge", judge_structure="factorized", num_chains=2)
+    return complete, labels, rat.fit(labels, "judge", judge_structure="factorized")
 
 
 def with_known_judge(tpr: float, fpr: float):
     table = judged(np.random.default_rng(1), 80)
     rates = {"tpr_T": tpr, "fpr_T": fpr}
-    return rat.fit(table, "judge", judge_structure="fixed", judge_rates=rates, num_samples=500, num_chains=2)
+    return rat.fit(table, "judge", judge_structure="fixed", judge_rates=rates)
 
 
 def test_a_telling_verdict_lowers_the_value_of_a_human_label_and_a_guess_does_not():
@@ -198,7 +198,7 @@ def test_a_choice_by_a_judge_is_remembered_and_a_model_without_it_is_biased_and_
         without = rat.fit(again, "rat")
     with warnings.catch_warnings():
         warnings.simplefilter("error", rat.SelectionWarning)
-        with_judge = rat.fit(again, "judge", judge_structure="factorized", num_chains=2)
+        with_judge = rat.fit(again, "judge", judge_structure="factorized")
     truth = complete["T"].mean()
     biased, right = (f.summary().loc[("all", "p_T")] for f in (without, with_judge))
     assert biased["q97.5"] < truth - 0.05
@@ -244,7 +244,7 @@ def test_verdicts_replace_more_human_labels_the_more_there_are_up_to_a_limit(jud
 
 def test_the_effective_sample_size_is_that_of_ppi_worked_out_from_the_rows():
     complete = judged(np.random.default_rng(8), 6000)
-    fit = rat.fit(complete, "judge", judge_structure="factorized", num_chains=2)
+    fit = rat.fit(complete, "judge", judge_structure="factorized")
     found = rat.judge_replaces(fit, "p_T", rows=[500, 9000]).table["ppi_rows"]
     shared = np.corrcoef(complete["T"], complete["T_J"])[0, 1] ** 2
     for rows, extra in zip((500, 9000), found, strict=True):
