@@ -23,15 +23,19 @@ if TYPE_CHECKING:
     from rat_jax.model.program import counted, rowwise
     from rat_jax.model.rat import RAT
     from rat_jax.report.allocation_plot import plot_allocation
+    from rat_jax.report.attribution_plot import plot_attribution
     from rat_jax.report.calibration_plot import plot_calibration
+    from rat_jax.report.comparison_plot import plot_ranking
     from rat_jax.report.estimates_plot import plot_estimates
     from rat_jax.report.judge_plot import plot_judge
     from rat_jax.report.plan_plot import plot_plan
     from rat_jax.report.plots import plot_forest, plot_systems
     from rat_jax.report.sensitivity_plot import plot_sensitivity
+    from rat_jax.studies.abstention import Abstention, abstention
     from rat_jax.studies.agreement import Agreement, agreement
     from rat_jax.studies.allocation import KeptPieceWarning, allocation_study
     from rat_jax.studies.allocation_result import AllocationStudy
+    from rat_jax.studies.attribute import attribute
     from rat_jax.studies.baselines import baselines
     from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from rat_jax.studies.plan import plan
     from rat_jax.studies.plan_result import LabelPlan
     from rat_jax.studies.replaces import JudgeReplaces, judge_replaces
+    from rat_jax.studies.ranking import Ranking, best
     from rat_jax.studies.sensitivity import Sensitivity, sensitivity
     from rat_jax.studies.structures import StructureComparison, compare_structures
     from rat_jax.studies.transfer import JudgeTransfer, judge_transfer
@@ -59,9 +64,11 @@ _HOMES = {
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
     "rat_jax.inference.sweep": ("Sweep", "sweep"),
     "rat_jax.inference.verdict": ("Diagnostics",),
+    "rat_jax.studies.abstention": ("Abstention", "abstention"),
     "rat_jax.studies.agreement": ("Agreement", "agreement"),
     "rat_jax.studies.allocation": ("KeptPieceWarning", "allocation_study"),
     "rat_jax.studies.allocation_result": ("AllocationStudy",),
+    "rat_jax.studies.attribute": ("attribute",),
     "rat_jax.studies.baselines": ("baselines",),
     "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
@@ -72,12 +79,15 @@ _HOMES = {
     "rat_jax.studies.plan": ("plan",),
     "rat_jax.studies.plan_result": ("LabelPlan",),
     "rat_jax.studies.replaces": ("JudgeReplaces", "judge_replaces"),
+    "rat_jax.studies.ranking": ("Ranking", "best"),
     "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
     "rat_jax.studies.structures": ("StructureComparison", "compare_structures"),
     "rat_jax.studies.transfer": ("JudgeTransfer", "judge_transfer"),
     "rat_jax.studies.worth": ("JudgeWorth", "judge_worth"),
     "rat_jax.report.allocation_plot": ("plot_allocation",),
+    "rat_jax.report.attribution_plot": ("plot_attribution",),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
+    "rat_jax.report.comparison_plot": ("plot_ranking",),
     "rat_jax.report.estimates_plot": ("plot_estimates",),
     "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
     "rat_jax.report.judge_plot": ("plot_judge",),
@@ -88,6 +98,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 __all__ = [
+    "Abstention",
     "Agreement",
     "AllocationStudy",
     "Calibration",
@@ -108,6 +119,7 @@ __all__ = [
     "Priors",
     "Probability",
     "RAT",
+    "Ranking",
     "SamplingError",
     "SamplingWarning",
     "SelectionWarning",
@@ -116,9 +128,12 @@ __all__ = [
     "Sweep",
     "Table",
     "Variable",
+    "abstention",
     "agreement",
     "allocation_study",
+    "attribute",
     "baselines",
+    "best",
     "calibrate",
     "certify",
     "compare",
@@ -138,11 +153,13 @@ __all__ = [
     "next_labels",
     "plan",
     "plot_allocation",
+    "plot_attribution",
     "plot_calibration",
     "plot_estimates",
     "plot_forest",
     "plot_judge",
     "plot_plan",
+    "plot_ranking",
     "plot_sensitivity",
     "plot_systems",
     "read_labels",

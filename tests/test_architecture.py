@@ -21,7 +21,7 @@ ROOMS = ["naming", "labels", "model", "inference", "studies", "report", "cli", "
 
 # Third parties so heavy, or so seldom needed, that they are imported where they are used. Drawing is what
 # the report room does, so it may load matplotlib at once.
-LAZY = {"arviz", "funsor", "h5netcdf", "matplotlib", "ppi_py"}
+LAZY = {"arviz", "funsor", "h5netcdf", "loky", "matplotlib", "ppi_py"}
 AT_THE_TOP = {("report", "matplotlib")}
 
 # Third parties that no fit needs: imported where they are used, with an error that names the package to install.

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 HIDING = """
 import importlib.machinery, importlib.metadata
-HIDDEN = {"arviz", "funsor", "h5netcdf", "h5py"}
+HIDDEN = {"arviz", "funsor", "h5netcdf", "h5py", "loky"}
 find_spec, distribution = importlib.machinery.PathFinder.find_spec, importlib.metadata.distribution
 
 def without(name, path=None, target=None):
@@ -43,7 +43,7 @@ def run_python(environment, folder, *arguments, seconds=300):
     )
 
 
-@pytest.mark.parametrize("package", ["arviz", "funsor", "h5netcdf", "h5py"])
+@pytest.mark.parametrize("package", sorted(HIDDEN))
 def test_the_packages_are_really_hidden(bare, tmp_path, package):
     assert "ModuleNotFoundError" in run_python(bare, tmp_path, "-c", f"import {package}").stderr
 

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from rat_jax import __version__
-from rat_jax.cli import allocation, planning, work
+from rat_jax.cli import allocation, comparison, planning, work
+from rat_jax.cli.comparison_options import CompareOptions
 from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, OptionalLabelFile, SelectedBy, with_options
 from rat_jax.cli.plan_options import PlanOptions
 from rat_jax.cli.study_options import StudyOptions
@@ -120,6 +121,14 @@ def plan(
     """What to label next, and what it buys: the width of an interval for a budget, or the budget for a width."""
     planning.check_options(options, labels, column, levels)
     return planning.plan_and_tell(work.read(labels, column, levels, options.model) if labels else None, options)
+
+
+@app.command()
+@with_options(CompareOptions)
+def compare(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: CompareOptions) -> int:
+    """Which system is better, how sure that is, where the difference comes from, and what its abstentions cost."""
+    comparison.check_options(options, labels)
+    return comparison.compare_and_tell(work.read(labels, column, levels, options.model), options)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from rat_jax.cli.options import FitOptions, pairs
 from rat_jax.cli.terminal import BAD_VERDICT, COULD_NOT_RUN, DONE, complain, progress_bar, use_compilation_cache
 
 if TYPE_CHECKING:
+    from rat_jax.cli.comparison_options import CompareOptions
     from rat_jax.inference.posterior import Posterior
     from rat_jax.labels import Labels, LoadReport
     from rat_jax.studies.certify import Certificate
@@ -64,7 +65,7 @@ def check_targets(inputs: Sequence[Path], written: Sequence[Path], plot: Path | 
 
 def fit_and_tell(labels: Labels, options: FitOptions) -> int:
     """Fit the labels, write and tell everything that was asked for; returns the exit code."""
-    posterior = _fit(labels, options)
+    posterior = fit_labels(labels, options)
     report = report_of(labels)
     _write(posterior, report.source, options)
     _tell(posterior, report.source, report.sentences(), options)
@@ -79,7 +80,8 @@ def fit_and_tell(labels: Labels, options: FitOptions) -> int:
     return max([fitted, *codes])
 
 
-def _fit(labels: Labels, options: FitOptions) -> Posterior:
+def fit_labels(labels: Labels, options: FitOptions | CompareOptions) -> Posterior:
+    """The posterior of the labels, whatever its verdict, with a bar while it runs."""
     import rat_jax as rat
 
     use_compilation_cache()

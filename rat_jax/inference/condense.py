@@ -59,6 +59,12 @@ def condense_quantities(values: Mapping[str, NDArray[np.number]], levels: Sequen
     return Condensed(*(np.stack(figure, axis=1) for figure in zip(*found, strict=True)))
 
 
+def summaries(values: Mapping[str, NDArray[np.number]], levels: Sequence[float]) -> tuple[Floats, Floats]:
+    """Means [lane, quantity] and quantiles [lane, quantity, level] of independent draws of quantities [lane, ...]."""
+    together = np.stack([x.reshape(len(x), -1) for x in values.values()], axis=1)
+    return together.mean(axis=2), np.moveaxis(np.quantile(together, levels, axis=2), 0, -1)
+
+
 def _condense(draws: NDArray[np.number], levels: Sequence[float]) -> Condensed:
     lanes, chains, length = draws.shape
     flat = np.ascontiguousarray(draws, float).reshape(lanes, -1)

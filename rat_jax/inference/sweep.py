@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rat_jax.inference.condense import condense_quantities
+from rat_jax.inference.apart import run_apart, worth_processes
+from rat_jax.inference.condense import condense_quantities, summaries
 from rat_jax.inference.engines import choose, condense_chains, draw_exact
 from rat_jax.inference.fit import Weights, read_for, read_problem
 from rat_jax.inference.settings import QUANTILES, Problem, Progress, Settings, checked_seed, processors
@@ -124,7 +125,7 @@ def sweep(
         return _condensed(problem, keep, cells, stats)
 
     if method == "exact":
-        found = _exact(problem, seed, settings, condense, progress)
+        found = _exact(replace(problem, devices=None), seed, settings, keep, progress)
     else:
         found = condense_chains(method, problem, seed, settings, condense, progress)
     return _sweep(problem.table.systems, quantities, method, keep, found, settings)
@@ -145,29 +146,37 @@ def _condensed(
         parts.append(part | {f"draws {name}": values[name].astype(np.float32) for name in keep})
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     for name, stat in (("divergent", "diverging"), ("saturated", "reached_max_treedepth")):
-        found[name] = stats[stat].mean(axis=(1, 2)) if stat in stats else np.zeros(len(cells))
+        found[name] = stats[stat].mean(axis=(1, 2))
     return found
 
 
 def _exact(
-    problem: Problem, seed: int, settings: Settings, condense: Any, progress: Progress | None
+    problem: Problem, seed: int, settings: Settings, keep: Sequence[str], progress: Progress | None
 ) -> dict[str, np.ndarray]:
-    """The same from independent draws, some systems in each of as many threads as there are processors."""
+    """The same from independent draws, which have no health; some systems at a time."""
     number, done = len(problem.table.systems), 0
     pieces = [np.arange(i, min(i + TOGETHER, number)) for i in range(0, number, TOGETHER)]
+    apart = worth_processes(number)
 
     def one(systems: np.ndarray) -> dict[str, np.ndarray]:
-        some = replace(problem, table=problem.table.take(systems))
-        return condense(draw_exact(some, seed, settings, None).cells, {})
+        given = (replace(problem, table=problem.table.take(systems)), seed, settings, keep)
+        return run_apart(_exact_piece, *given) if apart else _exact_piece(*given)
 
     parts = []
-    with ThreadPoolExecutor(processors()) as pool:
+    with ThreadPoolExecutor(processors() if apart else 1) as pool:
         for systems, part in zip(pieces, pool.map(one, pieces), strict=True):
             parts.append(part)
             done += len(systems)
             if progress is not None:
                 progress(done, number)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _exact_piece(problem: Problem, seed: int, settings: Settings, keep: Sequence[str]) -> dict[str, np.ndarray]:
+    values = _elements(problem, draw_exact(problem, seed, settings, None).cells)
+    mean, quantiles = summaries(values, list(QUANTILES.values()))
+    kept = {f"draws {name}": values[name].astype(np.float32) for name in keep}
+    return {"mean": mean, "quantiles": quantiles, **kept}
 
 
 def _sweep(
@@ -180,16 +189,19 @@ def _sweep(
 ) -> Sweep:
     index = pd.MultiIndex.from_product([systems, quantities], names=["system", "quantity"])
     ends = {name: found["quantiles"][..., i] for i, name in enumerate(QUANTILES)}
-    figures = {"mean": found["mean"], **ends, **{name: found[name] for name in ("r_hat", "ess_bulk", "ess_tail")}}
-    worst = {"r_hat": found["r_hat"].max(axis=1), "ess": np.minimum(found["ess_bulk"], found["ess_tail"]).min(axis=1)}
-    shares = {name: found[name] for name in ("divergent", "saturated")}
+    figures = {"mean": found["mean"], **ends}
     if method == "exact":  # independent draws: nothing to diagnose
         draws = float(settings.num_chains * settings.num_samples)
-        figures |= {"r_hat": np.full_like(figures["mean"], np.nan)}
-        figures |= {name: np.full_like(figures["mean"], draws) for name in ("ess_bulk", "ess_tail")}
+        figures |= {"r_hat": np.full_like(found["mean"], np.nan)}
+        figures |= {name: np.full_like(found["mean"], draws) for name in ("ess_bulk", "ess_tail")}
         worst = {"r_hat": np.full(len(systems), np.nan), "ess": np.full(len(systems), draws)}
+        shares = {name: np.zeros(len(systems)) for name in ("divergent", "saturated")}
         ok = np.ones(len(systems), bool)
     else:
+        figures |= {name: found[name] for name in ("r_hat", "ess_bulk", "ess_tail")}
+        smallest = np.minimum(found["ess_bulk"], found["ess_tail"]).min(axis=1)
+        worst = {"r_hat": found["r_hat"].max(axis=1), "ess": smallest}
+        shares = {name: found[name] for name in ("divergent", "saturated")}
         ok = (worst["r_hat"] <= LARGEST_R_HAT) & (worst["ess"] >= SMALLEST_ESS_PER_CHAIN * settings.num_chains)
         ok &= (shares["divergent"] <= LARGEST_DIVERGENT_SHARE) & (shares["saturated"] <= LARGEST_SATURATED_SHARE)
     table = pd.DataFrame({name: np.asarray(x, float).reshape(-1) for name, x in figures.items()}, index=index)

@@ -14,6 +14,7 @@ from textwrap import fill
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import MaxNLocator
 
 from rat_jax.inference.posterior import Posterior
 from rat_jax.report.words import meaning, shortened
@@ -64,6 +65,11 @@ def widen(ax: Axes) -> None:
     """The axis from -1 to 1, for a difference of probabilities."""
     ax.set_xlim(-1.0, 1.0)
     ax.set_xticks([-1, -0.5, 0, 0.5, 1], ["-1", "", "0", "", "1"], size="small")
+
+
+def plain_ticks() -> MaxNLocator:
+    """A few round numbers, for an axis that is not one of probabilities."""
+    return MaxNLocator(5)
 
 
 def tell(ax: Axes, fit: Posterior, keys: Sequence[tuple[str, str]]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rat_jax.inference.apart import run_apart, worth_processes
 from rat_jax.inference.engines import METHODS, device_kinds
 from rat_jax.inference.fit import Weights, read_policies
 from rat_jax.inference.settings import Progress, Settings, checked_seed, processors
@@ -30,7 +31,7 @@ from rat_jax.studies.hosts import team
 from rat_jax.studies.kept import Arrays, Kept
 from rat_jax.studies.pieces import Piece, Work
 from rat_jax.studies.population import read_population
-from rat_jax.studies.resampling import Resampling
+from rat_jax.studies.resampling import Resampling, run_packed
 from rat_jax.studies.strategies import FREE, Plan, plan_of, read_strategies
 
 AT_ONCE = 250  # replicates fitted in one batch: one compiled shape, bounded memory, a piece that is kept
@@ -146,9 +147,11 @@ def allocation_study(
     work.check_limits(budgets)
     kept = Kept(None if out is None else Path(out), _facts(work, prices), _design(work, plans, budgets))
     cells = list(_cells(work, plans, budgets))
-    todo = Work([_piece(work, *cell) for cell in cells], kept, progress)
+    apart = not work.uses_chains and worth_processes(sum(len(those) for *_, those in cells))
+    packed = work.packed() if apart else None
+    todo = Work([_piece(work, packed, *cell) for cell in cells], kept, progress)
     todo.load()
-    threads = 1 if work.uses_chains else processors()  # chains use all processors by themselves
+    threads = processors() if apart else 1  # chains use all processors by themselves
     if (together := team()) is None:
         todo.run(range(len(cells)), threads)
     else:
@@ -172,9 +175,12 @@ def _cells(
                     yield s, plan, spent, range(start, min(start + AT_ONCE, work.replicates))
 
 
-def _piece(work: Resampling, s: int, plan: Plan, spent: float, those: range) -> Piece:
+def _piece(work: Resampling, packed: bytes | None, s: int, plan: Plan, spent: float, those: range) -> Piece:
+    """A piece that is computed here, or in another process where the work is packed for that."""
     name = f"{work.population.systems[s]}\0{plan.strategy}\0{spent!r}\0{those.start}\0{those.stop}"
-    return Piece(name, len(those), lambda: work.run(s, plan, spent, those))
+    if packed is None:
+        return Piece(name, len(those), lambda: work.run(s, plan, spent, those))
+    return Piece(name, len(those), lambda: run_apart(run_packed, packed, s, plan, spent, those))
 
 
 def _study(

@@ -1,56 +1,128 @@
-"""Is one system better than another? The posterior of the difference, pair by pair."""
+"""Is one system better than another? The posterior of the difference, pair by pair, and what it settles.
+
+A posterior and a quantity come in, a table with one row per pair goes out. Which of many systems to pick is the
+question of `ranking`.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 import pandas as pd
 
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import QUANTILES
-from rat_jax.naming import checked
+from rat_jax.studies.asked import SURE, Asked, Quantity, asked
+
+B_GREATER, A_GREATER, EQUIVALENT, OPEN = "b greater", "a greater", "equivalent", "open"
+NOT_INFORMED, SAMPLING_FAILED = "none: not informed", "none: sampling failed"
+
+Rope = float | tuple[float, float]
 
 
-def compare(fit: Posterior, quantity: str = "p_G") -> pd.DataFrame:
+def compare(
+    fit: Posterior,
+    quantity: Quantity = "p_G",
+    *,
+    margin: float | None = None,
+    rope: Rope | None = None,
+    systems: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """The difference of a quantity between every two systems of a posterior.
 
-    quantity: a scalar quantity of the model.
+    quantity: a scalar quantity by its name in the summary (p_G, another policy, theta_A[partial], a judge's rate), or a
+        weighting of the joint states in any form that `Posterior.quantity` takes.
+    margin: adds the column `prob_b_greater_by_margin` = P(b > a + margin). In units of the quantity; -0.01 asks
+        whether b is at most 0.01 worse.
+    rope: region of practical equivalence, adds the column `prob_equivalent` = P(low < b - a < high). Half its width, or
+        (low, high).
+    systems: which ones, and in which order; a comes before b. All of them, in alphabetical order, if not given.
 
-    Returns one row per pair, systems in alphabetical order: `a`, `b`, the posterior `mean` of b - a, its
-    equal-tailed 95 % interval `q2.5` and `q97.5`, `prob_b_greater` = P(b > a) in [0, 1], and `informed`: whether
-    the labels inform the quantity of both. Systems have independent posteriors, also where they answered the
-    same questions; for such paired questions the interval is on the wide side.
+    Returns one row per pair: `a`, `b`, the posterior `mean` of b - a, its equal-tailed 95 % interval `q2.5` and
+    `q97.5`, `prob_b_greater` = P(b > a) in [0, 1], `informed`: whether the labels inform the quantity of both, and
+    `verdict`. That is "b greater" or "a greater" where the interval lies beyond 0 (beyond the rope, if there is one),
+    "equivalent" where the rope holds the difference with probability 0.95, else "open"; and "none: not informed" or
+    "none: sampling failed" where the figures allow none. `.attrs` holds the `quantity`, the sampling `verdict` and the
+    number of `comparisons`: every row is judged by itself, see `best` for all of them together.
 
-    Raises ValueError for an unknown quantity, one with dims, or a posterior of a single system.
+    Draws of two systems are subtracted as they stand. Systems of one fit have independent posteriors, also where they
+    answered the same questions; for such paired questions the interval is on the wide side.
+
+    Raises ValueError for an unknown quantity or system, a quantity with dims, fewer than two systems, bad weights, a
+    margin that is no finite number, or a rope that is not an interval.
+
+    Source: the region of practical equivalence: Kruschke, "Rejecting or accepting parameter values in Bayesian
+    estimation", Advances in Methods and Practices in Psychological Science 1(2), 2018.
 
     Examples
     --------
     >>> import rat_jax as rat
-    >>> table = rat.compare(rat.fit(rat.example_labels()), quantity="p_T")
+    >>> fit = rat.fit(rat.example_labels())
+    >>> table = rat.compare(fit, quantity="p_T")
     >>> table[["a", "b"]].iloc[-1].tolist()
     ['llama-3.1-405b-instruct', 'reference']
+    >>> rat.compare(fit, margin=-0.02, systems=["gpt-4o", "reference"])["verdict"].tolist()
+    ['b greater']
+
+    How often users are shown a wrong answer, as a weighting of your own:
+
+    >>> wrong = rat.compare(fit, lambda s: s["A"] == 0 and s["T"] == 0)
+    >>> wrong.attrs["comparisons"]
+    3
     """
-    checked(quantity, fit.quantities, "quantity")
-    if fit.data[quantity].ndim != 3:
-        raise ValueError(f"compare: expected a quantity with one value per system, {quantity!r} has several")
-    if len(fit.systems) < 2:
-        raise ValueError(f"compare: expected at least two systems, found {', '.join(map(repr, fit.systems))} only")
-    means = fit.summary()["mean"].xs(quantity, level="quantity").to_dict()
-    informed = fit.diagnostics.informed
+    return differences(asked(fit, quantity, systems), margin=margin, rope=rope)
+
+
+def differences(question: Asked, *, margin: float | None = None, rope: Rope | None = None) -> pd.DataFrame:
+    """The table of `compare` for a quantity that was looked up already."""
+    low, high = (0.0, 0.0) if rope is None else checked_rope(rope)
+    margin = None if margin is None else _number("margin", margin)
+    systems = question.systems
+    if len(systems) < 2:
+        raise ValueError(f"compare: expected at least two systems, found {', '.join(map(repr, systems))} only")
     rows = []
-    for a, b in itertools.combinations(fit.systems, 2):
-        difference = (fit.draws(quantity, system=b) - fit.draws(quantity, system=a)).ravel()
-        low, high = np.quantile(difference, list(QUANTILES.values()))
-        rows.append(
-            {
-                "a": a,
-                "b": b,
-                "mean": means[b] - means[a],
-                "q2.5": float(low),
-                "q97.5": float(high),
-                "prob_b_greater": float((difference > 0).mean()),
-                "informed": informed[a, quantity] and informed[b, quantity],
-            }
-        )
-    return pd.DataFrame(rows)
+    for (i, a), (j, b) in itertools.combinations(enumerate(systems), 2):
+        difference = question.draws[j] - question.draws[i]
+        ends = np.quantile(difference, list(QUANTILES.values()))
+        row = {"a": a, "b": b, "mean": float(question.table.at[b, "mean"] - question.table.at[a, "mean"])}
+        row |= dict(zip(QUANTILES, map(float, ends), strict=True))
+        row["prob_b_greater"] = float((difference > 0).mean())
+        if margin is not None:
+            row["prob_b_greater_by_margin"] = float((difference > margin).mean())
+        equivalent = float(((difference > low) & (difference < high)).mean())
+        if rope is not None:
+            row["prob_equivalent"] = equivalent
+        row["informed"] = question.informed[a] and question.informed[b]
+        row["verdict"] = _verdict(question, row, low, high, equivalent)
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    table.attrs = {"quantity": question.name, "verdict": question.sampling, "comparisons": len(table)}
+    return table
+
+
+def _verdict(question: Asked, row: dict, low: float, high: float, equivalent: float) -> str:
+    if not question.sampling_ok:
+        return SAMPLING_FAILED
+    if not row["informed"]:
+        return NOT_INFORMED
+    if equivalent >= SURE:
+        return EQUIVALENT
+    return B_GREATER if row["q2.5"] > high else A_GREATER if row["q97.5"] < low else OPEN
+
+
+def checked_rope(rope: Rope) -> tuple[float, float]:
+    """The ends of a region of practical equivalence; raises ValueError unless low < high."""
+    ends = tuple(rope) if isinstance(rope, tuple | list) else (-_number("rope", rope), _number("rope", rope))
+    if len(ends) != 2 or not _number("rope", ends[0]) < _number("rope", ends[1]):
+        raise ValueError(f"rope: expected half a width above 0, such as 0.02, or (low, high), found {rope!r}")
+    return float(ends[0]), float(ends[1])
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name}: expected a finite number, found {value!r}")
+    return float(value)

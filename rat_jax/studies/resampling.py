@@ -5,13 +5,15 @@ Replicates are the systems of one count table, so that a piece is one batch for 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from rat_jax.inference.condense import condense_quantities
+from rat_jax.inference.condense import condense_quantities, summaries
 from rat_jax.inference.engines import choose, condense_chains, draw_exact
 from rat_jax.inference.settings import QUANTILES, Problem, Settings, system_seed
 from rat_jax.model.declaration import Policy
@@ -68,6 +70,10 @@ class Resampling:
         """Whether pieces are sampled by chains."""
         return self.method not in ("exact", "auto") or self.population.network != RAT
 
+    def packed(self) -> bytes:
+        """For `run_packed` in another process."""
+        return pickle.dumps(replace(self, devices=None, _orders={}))
+
     def run(self, s: int, plan: Plan, spent: float, those: range) -> dict[str, np.ndarray]:
         """Mean, ends of the interval and cost of each replicate: arrays with leading axis B."""
         table, bought = self._sample(s, plan, spent, those)
@@ -101,15 +107,10 @@ class Resampling:
 
     def _figures(self, cells: np.ndarray) -> dict[str, np.ndarray]:
         """Mean and interval [B, Q] from cells [B, C, D, M]."""
-        parts = []
-        for start in range(0, len(cells), IN_CACHE):
-            flat = cells[start : start + IN_CACHE]
-            flat = flat.reshape(len(flat), -1, cells.shape[-1])
-            values = np.stack(list(self.elements(flat).values()), axis=1)
-            low, high = np.quantile(values, list(QUANTILES.values()), axis=2)
-            parts.append((values.mean(axis=2), low, high))
-        mean, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return {"mean": mean, "low": low, "high": high}
+        some = (cells[start : start + IN_CACHE] for start in range(0, len(cells), IN_CACHE))
+        parts = [summaries(self.elements(one), list(QUANTILES.values())) for one in some]
+        mean, quantiles = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return {"mean": mean, "low": quantiles[..., 0], "high": quantiles[..., 1]}
 
     def _condensed(self, cells: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The same with the health of the chains, [B] each: worst R-hat, least effective size, share divergent."""
@@ -153,3 +154,13 @@ class Resampling:
                     pattern = tuple(np.where(mask, codes, -1).tolist())
                     patterns[pattern] = patterns.get(pattern, 0) + counts[:, k, i]
         return count_table(population.network, counts_frame(population.network, patterns)), bought
+
+
+def run_packed(packed: bytes, s: int, plan: Plan, spent: float, those: range) -> dict[str, np.ndarray]:
+    """`Resampling.run` of what was packed."""
+    return _unpacked(packed).run(s, plan, spent, those)
+
+
+@lru_cache(maxsize=1)  # what it remembers of one piece serves the next
+def _unpacked(packed: bytes) -> Resampling:
+    return pickle.loads(packed)

@@ -62,11 +62,11 @@ class Collected:
         ends, step, to = ends[use], step[use], self._row[slot[use]] * num_samples + place[use]
         at_first = ends + step * ((dim - 1) * slots)
         for d, logits in enumerate(self.chains.logits):
-            logits.reshape(-1)[to] = found["logits"].reshape(-1)[at_first + d * slots]
+            logits.reshape(-1)[to] = found["logits"].reshape(-1).take(at_first + d * slots)
         put = lambda name, values: self.chains.stats[name].reshape(-1).__setitem__(to, values)  # noqa: E731
-        leaves = found["leaves"].reshape(-1)[ends]
-        put("lp", -found["energy"].reshape(-1)[ends])
+        leaves = found["leaves"].reshape(-1).take(ends)
+        put("lp", -found["energy"].reshape(-1).take(ends))
         put("n_steps", leaves)
-        put("acceptance_rate", found["accepted"].reshape(-1)[ends] / leaves)
-        put("diverging", (found["code"].reshape(-1)[ends] & DIVERGED) != 0)
+        put("acceptance_rate", found["accepted"].reshape(-1).take(ends) / leaves)
+        put("diverging", (found["code"].reshape(-1).take(ends) & DIVERGED) != 0)
         return len(to)

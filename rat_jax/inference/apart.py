@@ -1,0 +1,84 @@
+"""Work in processes of its own, for NumPy in many short steps.
+
+Threads are no help there: every operation on an array gives up Python's lock and has to wait for it again, so that two
+threads take as long as one. The processes are started by loky, which asks nothing of the user's script, and go when
+they have been idle for a while.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from rat_jax.inference.settings import processors
+
+R = TypeVar("R")
+
+WORTH_IT = 4000  # exact fits; fewer take less time than the processes take to start
+
+IDLE = 15  # seconds
+
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+
+
+def worth_processes(fits: int) -> bool:
+    """Whether so many exact fits are done sooner in processes of their own."""
+    return fits >= WORTH_IT and processors() > 1 and importlib.util.find_spec("loky") is not None
+
+
+def run_apart(work: Callable[..., R], *args: Any) -> R:
+    """`work(*args)` in one of as many processes as there are processors; waits for it, and raises what it raises.
+
+    work: a function that can be imported. For several at a time call this from several threads.
+    A process that was killed is replaced and the work done again, once. Raises RuntimeError if that is killed as well.
+    """
+    killed: BrokenProcessPool | None = None
+    for _ in range(2):
+        try:
+            return _submitted(work, *args).result()
+        except BrokenProcessPool as error:
+            killed = error
+    raise RuntimeError(
+        "worker processes were killed before they were done, as systems do when memory runs out; lower num_samples or "
+        "num_chains, or free memory, and call again"
+    ) from killed
+
+
+def _submitted(work: Callable[..., R], *args: Any) -> Future[R]:
+    from loky import get_reusable_executor  # imported where it is used: small work runs without it
+
+    with _no_ctrl_c():  # which is for the process that waits; the new ones inherit this
+        return get_reusable_executor(processors(), timeout=IDLE, initializer=_begin, env=ONE_THREAD).submit(work, *args)
+
+
+def _begin() -> None:
+    """In a new process: Ctrl-C is not for it, and it ends when the one that asked is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+@contextmanager
+def _no_ctrl_c() -> Iterator[None]:
+    """Hold Ctrl-C back from this thread, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
