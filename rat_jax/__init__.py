@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from rat_jax.studies.next_labels import next_labels
     from rat_jax.studies.plan import plan
     from rat_jax.studies.plan_result import LabelPlan
-    from rat_jax.studies.replaces import JudgeReplaces, judge_replaces
     from rat_jax.studies.ranking import Ranking, best
+    from rat_jax.studies.replaces import JudgeReplaces, judge_replaces
     from rat_jax.studies.sensitivity import Sensitivity, sensitivity
     from rat_jax.studies.structures import StructureComparison, compare_structures
     from rat_jax.studies.transfer import JudgeTransfer, judge_transfer
