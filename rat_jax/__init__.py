@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rat_jax.inference.fit import SamplingError, SamplingWarning, fit
+    from rat_jax.inference.fit import SamplingError, SamplingWarning, SelectionWarning, fit
     from rat_jax.inference.impute import impute, impute_draws
     from rat_jax.inference.posterior import Posterior, load
     from rat_jax.inference.settings import PAPER_SETTINGS
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rat_jax.report.comparison_plot import plot_ranking
     from rat_jax.report.estimates_plot import plot_estimates
     from rat_jax.report.judge_plot import plot_judge
+    from rat_jax.report.plan_plot import plot_plan
     from rat_jax.report.plots import plot_forest, plot_systems
     from rat_jax.report.sensitivity_plot import plot_sensitivity
     from rat_jax.studies.abstention import Abstention, abstention
@@ -41,7 +42,11 @@ if TYPE_CHECKING:
     from rat_jax.studies.compare import compare
     from rat_jax.studies.information_gain import information_gain
     from rat_jax.studies.leave_one_out import LeaveOneOut, leave_one_out
+    from rat_jax.studies.next_labels import next_labels
+    from rat_jax.studies.plan import plan
+    from rat_jax.studies.plan_result import LabelPlan
     from rat_jax.studies.ranking import Ranking, best
+    from rat_jax.studies.replaces import JudgeReplaces, judge_replaces
     from rat_jax.studies.sensitivity import Sensitivity, sensitivity
     from rat_jax.studies.structures import StructureComparison, compare_structures
     from rat_jax.studies.transfer import JudgeTransfer, judge_transfer
@@ -53,7 +58,7 @@ _HOMES = {
     "rat_jax.model.priors": ("Priors",),
     "rat_jax.model.program": ("counted", "rowwise"),
     "rat_jax.model.rat": ("RAT",),
-    "rat_jax.inference.fit": ("SamplingError", "SamplingWarning", "fit"),
+    "rat_jax.inference.fit": ("SamplingError", "SamplingWarning", "SelectionWarning", "fit"),
     "rat_jax.inference.impute": ("impute", "impute_draws"),
     "rat_jax.inference.posterior": ("Posterior", "load"),
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
@@ -70,6 +75,10 @@ _HOMES = {
     "rat_jax.studies.compare": ("compare",),
     "rat_jax.studies.information_gain": ("information_gain",),
     "rat_jax.studies.leave_one_out": ("LeaveOneOut", "leave_one_out"),
+    "rat_jax.studies.next_labels": ("next_labels",),
+    "rat_jax.studies.plan": ("plan",),
+    "rat_jax.studies.plan_result": ("LabelPlan",),
+    "rat_jax.studies.replaces": ("JudgeReplaces", "judge_replaces"),
     "rat_jax.studies.ranking": ("Ranking", "best"),
     "rat_jax.studies.sensitivity": ("Sensitivity", "sensitivity"),
     "rat_jax.studies.structures": ("StructureComparison", "compare_structures"),
@@ -82,6 +91,7 @@ _HOMES = {
     "rat_jax.report.estimates_plot": ("plot_estimates",),
     "rat_jax.report.sensitivity_plot": ("plot_sensitivity",),
     "rat_jax.report.judge_plot": ("plot_judge",),
+    "rat_jax.report.plan_plot": ("plot_plan",),
     "rat_jax.report.plots": ("plot_forest", "plot_systems"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -94,10 +104,12 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Diagnostics",
+    "JudgeReplaces",
     "JudgeTransfer",
     "JudgeWorth",
     "KeptPieceWarning",
     "LabelError",
+    "LabelPlan",
     "Labels",
     "LeaveOneOut",
     "Network",
@@ -110,6 +122,7 @@ __all__ = [
     "Ranking",
     "SamplingError",
     "SamplingWarning",
+    "SelectionWarning",
     "Sensitivity",
     "StructureComparison",
     "Sweep",
@@ -132,16 +145,20 @@ __all__ = [
     "impute",
     "impute_draws",
     "information_gain",
+    "judge_replaces",
     "judge_transfer",
     "judge_worth",
     "leave_one_out",
     "load",
+    "next_labels",
+    "plan",
     "plot_allocation",
     "plot_attribution",
     "plot_calibration",
     "plot_estimates",
     "plot_forest",
     "plot_judge",
+    "plot_plan",
     "plot_ranking",
     "plot_sensitivity",
     "plot_systems",

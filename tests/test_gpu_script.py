@@ -43,7 +43,7 @@ def run_python(environment, folder, *arguments, seconds=300):
     )
 
 
-@pytest.mark.parametrize("package", sorted(HIDDEN))
+@pytest.mark.parametrize("package", ["arviz", "funsor", "h5netcdf", "h5py", "loky"])
 def test_the_packages_are_really_hidden(bare, tmp_path, package):
     assert "ModuleNotFoundError" in run_python(bare, tmp_path, "-c", f"import {package}").stderr
 

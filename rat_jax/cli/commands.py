@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 
 from rat_jax import __version__
-from rat_jax.cli import allocation, comparison, work
+from rat_jax.cli import allocation, comparison, planning, work
 from rat_jax.cli.comparison_options import CompareOptions
-from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, OptionalLabelFile, with_options
+from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, OptionalLabelFile, SelectedBy, with_options
+from rat_jax.cli.plan_options import PlanOptions
 from rat_jax.cli.study_options import StudyOptions
 from rat_jax.cli.terminal import COULD_NOT_RUN, DONE, INTERRUPTED, complain
 
@@ -74,10 +75,17 @@ def _rat_jax(
 
 @app.command()
 @with_options(FitOptions)
-def fit(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: FitOptions) -> int:
+def fit(
+    labels: LabelFile,
+    column: Columns = None,
+    levels: Levels = None,
+    selected_by: SelectedBy = None,
+    *,
+    options: FitOptions,
+) -> int:
     """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
     work.check_options(options, labels)
-    return work.fit_and_tell(work.read(labels, column, levels, options.model), options)
+    return work.fit_and_tell(work.read(labels, column, levels, options.model, selected_by), options)
 
 
 @app.command()
@@ -103,6 +111,16 @@ def study(
     allocation.check_options(options, labels, column, levels)
     population = options.population() if labels is None else work.read(labels, column, levels, options.model)
     return allocation.study_and_tell(population, options)
+
+
+@app.command()
+@with_options(PlanOptions)
+def plan(
+    labels: OptionalLabelFile = None, column: Columns = None, levels: Levels = None, *, options: PlanOptions
+) -> int:
+    """What to label next, and what it buys: the width of an interval for a budget, or the budget for a width."""
+    planning.check_options(options, labels, column, levels)
+    return planning.plan_and_tell(work.read(labels, column, levels, options.model) if labels else None, options)
 
 
 @app.command()

@@ -23,7 +23,7 @@ OptionalLabelFile = Annotated[
     Path | None,
     typer.Argument(
         metavar="LABELS",
-        help="Label table with every label in every row; or none, with --configuration or --theta.",
+        help="Label table (for study with every label in every row); or none, with --configuration or --theta.",
         show_default=False,
     ),
 ]
@@ -41,6 +41,14 @@ Levels = Annotated[
         "--levels",
         metavar="NAME=LOW,...,HIGH",
         help="Words of a label with more than two values, lowest first, such as R=fail,partial,success. Repeatable.",
+    ),
+]
+SelectedBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--selected-by",
+        metavar="COLUMN",
+        help="A column by which rows were chosen for labelling: a model without it warns. Repeatable.",
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from rat_jax.studies.certify import Certificate
 
 
-def read(path: Path, column: Sequence[str] | None, level: Sequence[str] | None, model: str | None = None) -> Labels:
+def read(
+    path: Path,
+    column: Sequence[str] | None,
+    level: Sequence[str] | None,
+    model: str | None = None,
+    selected_by: Sequence[str] | None = None,
+) -> Labels:
     """The label table, its columns and levels named as on the command line; those of the model where none are."""
     import rat_jax as rat
     from rat_jax.inference.fit import read_for
@@ -25,8 +32,8 @@ def read(path: Path, column: Sequence[str] | None, level: Sequence[str] | None, 
     columns = {known: yours or None for known, yours in pairs("--column", "KNOWN=YOURS", column)}
     levels = {name: words.split(",") for name, words in pairs("--levels", "NAME=LOW,...,HIGH", level)}
     if levels or model is None:
-        return rat.read_labels(path, columns=columns or None, levels=levels or None)
-    return read_for(model, path, columns or None)
+        return rat.read_labels(path, columns=columns or None, levels=levels or None, selected_by=selected_by or ())
+    return read_for(model, path, columns or None, selected_by or ())
 
 
 def report_of(labels: Labels) -> LoadReport:
@@ -78,8 +85,9 @@ def fit_labels(labels: Labels, options: FitOptions | CompareOptions) -> Posterio
     import rat_jax as rat
 
     use_compilation_cache()
-    with progress_bar() as progress:
-        return rat.fit(
+    with progress_bar() as progress, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", rat.SelectionWarning)
+        posterior = rat.fit(
             labels,
             model=options.model,
             method=options.method,
@@ -95,6 +103,12 @@ def fit_labels(labels: Labels, options: FitOptions | CompareOptions) -> Posterio
             progress=progress,
             on_failure="keep",  # the verdict is printed and is the exit code
         )
+    for warning in caught:
+        if issubclass(warning.category, rat.SelectionWarning):
+            complain(str(warning.message), DONE)
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return posterior
 
 
 def _show_sensitivity(posterior: Posterior, unlabelled: int) -> None:

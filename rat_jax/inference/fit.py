@@ -19,7 +19,7 @@ from rat_jax.inference.versions import version
 from rat_jax.labels import LabelError, Labels, read_labels
 from rat_jax.model.declaration import Policy
 from rat_jax.model.graded import LEVELS
-from rat_jax.model.models import MODELS, declare, network_of
+from rat_jax.model.models import MODELS, declare, is_judge, network_of
 from rat_jax.model.network import Network
 from rat_jax.model.patterns import CountTable, count_table
 from rat_jax.model.priors import concentrations, describe
@@ -36,6 +36,10 @@ class SamplingError(RuntimeError):
 
 class SamplingWarning(UserWarning):
     """The sampling verdict was bad; the posterior is returned and carries it."""
+
+
+class SelectionWarning(UserWarning):
+    """Rows were chosen for labelling by a column that the fitted model leaves out."""
 
 
 def fit(
@@ -91,6 +95,9 @@ def fit(
     SamplingError
         If on_failure="raise" and the sampling cannot be trusted.
 
+    Warns with a `SelectionWarning` where rows were chosen for labelling (`Labels.selected_by`) by a column that the
+    model leaves out, such as a judge's with model "rat": what is missing then depends on what the model cannot see.
+
     Examples
     --------
     >>> import rat_jax as rat
@@ -122,10 +129,12 @@ def fit(
         "policies": {quantity: _described(network, p) for quantity, p in problem.policies.items() if quantity != "p_G"},
         "precision": draws.precision,
         "log_marginal_likelihood": None if draws.log_marginal is None else dict(draws.log_marginal),
+        "selected_by": list(labels.selected_by),
         "unused_labels": [v for v in observed_labels(labels) if v not in network.levels],
         "max_tree_depth": MAX_TREE_DEPTH,
     }
     posterior = _posterior(problem, draws, labels.counts(), facts | _versions())
+    _report_selection(network, labels.selected_by)
     _report_failure(posterior, on_failure)
     return posterior
 
@@ -169,14 +178,16 @@ def observed_labels(labels: Labels) -> list[str]:
     return [v for v in labels.variables if bool(counts[v].notna().to_numpy().any())]
 
 
-def read_for(model: str, source: Any, columns: Mapping[str, str | None] | None = None) -> Labels:
+def read_for(
+    model: str, source: Any, columns: Mapping[str, str | None] | None = None, selected_by: Sequence[str] = ()
+) -> Labels:
     """The labels of a source, graded ones also where so few rows hold a 2 that it looks like a slip by itself."""
     if model != "graded":
-        return read_labels(source, columns)
+        return read_labels(source, columns, selected_by=selected_by)
     try:
-        return read_labels(source, columns)
+        return read_labels(source, columns, selected_by=selected_by)
     except LabelError:
-        return read_labels(source, columns, levels={"R": LEVELS})
+        return read_labels(source, columns, levels={"R": LEVELS}, selected_by=selected_by)
 
 
 def _check_usable(network: Network, table: CountTable) -> None:
@@ -245,6 +256,20 @@ def _posterior(problem: Problem, draws: Draws, counts: pd.DataFrame, provenance:
 def _versions() -> dict[str, str]:
     packages = {name: version(name) for name in ("jax", "numpyro", "numpy")}
     return {"rat_jax": version("rat-jax"), **packages, "python": platform.python_version()}
+
+
+def _report_selection(network: Network, selected_by: Sequence[str]) -> None:
+    omitted = [name for name in selected_by if name not in network.levels]
+    if not omitted:
+        return
+    judges = [name for name in omitted if is_judge(name)]
+    advice = f"; use model='judge', which includes {', '.join(judges)}" if judges == omitted else ""
+    warnings.warn(
+        f"Rows were chosen for labelling by {', '.join(omitted)}, which model {network.name!r} leaves out: labels are "
+        f"then missing for a reason the model cannot see, and its answers may be biased{advice}.",
+        SelectionWarning,
+        stacklevel=3,
+    )
 
 
 def _report_failure(posterior: Posterior, on_failure: str) -> None:

@@ -36,6 +36,7 @@ from .vocabulary import (
     LabelError,
     Vocabulary,
     is_known,
+    nearest,
     order_labels,
     read_levels,
     show,
@@ -49,6 +50,7 @@ def read_labels(
     columns: Mapping[str, str | None] | None = None,
     *,
     levels: Mapping[str, Sequence[str]] | None = None,
+    selected_by: Sequence[str] = (),
 ) -> Labels:
     """Labels of a RAG system's answers, checked, from a file or a DataFrame.
 
@@ -61,6 +63,8 @@ def read_labels(
     levels   words of labels with more than two values, lowest first, 2 to 100 of them:
              {"R": ("poor", "fair", "good", "full")}. Such a column may hold the words, in any case, or the codes
              0, 1, 2, 3.
+    selected_by  columns of the table by which rows were chosen for labelling, such as those that `next_labels`
+             names. A fit of a model without one of them warns: its answer may be biased.
 
     A binary label is 0/1, 0.0/1.0, true/false or yes/no in any case and any mix; empty, NaN, None and NA are
     missing. `R`, and no other label, is read as graded retrieval without `levels` where its cells are grades:
@@ -87,6 +91,7 @@ def read_labels(
     label, table = open_table(source, lambda name: is_known(name) or name in names_meant)
     plan = plan_columns(table.names, columns)
     refuse_unused_levels(vocabularies, plan)
+    chosen_by = _selected(selected_by, table.names, plan)
     varied = {plan.sources["id"]} if "id" in plan.sources else set()
     fetched = table.fetch(list(plan.sources.values()), varied)
     cells = {name: fetched[source] for name, source in plan.sources.items()}
@@ -94,7 +99,20 @@ def read_labels(
         raise LabelError(f"{label} has columns but no rows; a label table needs at least one row.")
     read = _encode(cells, plan, vocabularies)
     refuse_contradictions(read.labels, cells)
-    return _assemble(label, plan, read, tuple(table.notes))
+    return _assemble(label, plan, read, tuple(table.notes), chosen_by)
+
+
+def _selected(names: Sequence[str], present: Sequence[str], plan: ColumnPlan) -> tuple[str, ...]:
+    """The columns that drove a selection, those that are read by their known names."""
+    known = {yours: name for name, yours in plan.sources.items()}
+    asked = [names] if isinstance(names, str) else list(names)
+    for name in asked:
+        if name not in present and name not in plan.sources:
+            raise LabelError(
+                f"selected_by= names {show(str(name))}, but the table has no such column.{nearest(str(name), present)} "
+                "Keep the column that rows were chosen by in the table."
+            )
+    return tuple(dict.fromkeys(name if name in plan.sources else known.get(name, name) for name in asked))
 
 
 def _names_in(columns: object) -> set[str]:
@@ -142,7 +160,9 @@ def _weights(column: Column, plan: ColumnPlan) -> np.ndarray:
 # -------------------------------------------------------------------------------------------- codes to Labels
 
 
-def _assemble(label: str, plan: ColumnPlan, read: _Encoded, notes: tuple[str, ...]) -> Labels:
+def _assemble(
+    label: str, plan: ColumnPlan, read: _Encoded, notes: tuple[str, ...], selected_by: tuple[str, ...]
+) -> Labels:
     table_rows = len(next(iter(read.labels.values())).codes)
     kept = _kept_rows(read.weight)
     systems, system = _systems(read, kept, table_rows)
@@ -190,6 +210,7 @@ def _assemble(label: str, plan: ColumnPlan, read: _Encoded, notes: tuple[str, ..
         report,
         levels,
         table_row=kept,
+        selected_by=selected_by,
     )
 
 

@@ -33,6 +33,7 @@ class Labels:
     levels      words of the codes, for graded retrieval R and labels read with `levels=`; all others are binary
     table_row   int64 [N], place (from 0) of each row in the table, or None where row n is line n. They differ
                 where the table has rows with a count of 0, which are left out
+    selected_by columns by which rows were chosen for labelling; a fit that leaves one of them out warns
 
     `weight` and `system` may be read-only views of a single value; copy before writing.
     """
@@ -47,6 +48,7 @@ class Labels:
     report: LoadReport | None = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     table_row: np.ndarray | None = None
+    selected_by: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.codes)
