@@ -119,15 +119,19 @@ def test_a_damaged_description_harms_nothing(tmp_path, content):
 # -- several processes in one folder -------------------------------------------------------------------------
 
 SHARING = """
-import sys
+import sys, time
+from pathlib import Path
 import pandas as pd
 import rat_jax as rat
 from rat_jax.studies import kept
 from rat_jax.studies.resampling import Resampling
-folder, mine, locks = sys.argv[1:]
+folder, mine, other, locks = sys.argv[1:]
 run, log = Resampling.run, open(mine + ".log", "w")
 def noted(self, s, plan, spent, those):
     print(plan.strategy.name, spent, file=log, flush=True)
+    deadline = time.monotonic() + 30
+    while not Path(other + ".log").stat().st_size and time.monotonic() < deadline:
+        time.sleep(0.01)  # until the other is at work on a piece as well
     return run(self, s, plan, spent, those)
 Resampling.run = noted
 if locks == "without":
@@ -142,7 +146,10 @@ def share(tmp_path, locks):
     """Two processes begin one study in one folder at the same moment; their tables, and what each computed."""
     script = SHARING.format(thetas=THETAS, options=STUDY | {"replicates": 120})
     results = [str(tmp_path / name) for name in ("one", "other")]
-    commands = [[sys.executable, "-c", script, str(tmp_path / "kept"), result, locks] for result in results]
+    for result in results:
+        Path(f"{result}.log").touch()
+    both = (results, results[::-1])
+    commands = [[sys.executable, "-c", script, str(tmp_path / "kept"), *names, locks] for names in both]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     processes = [subprocess.Popen(command, **pipes) for command in commands]
     for process in processes:
@@ -163,7 +170,7 @@ def test_two_processes_in_one_folder_share_the_work_and_return_the_same_table(tm
         pd.testing.assert_frame_equal(table, alone, check_exact=True)
     both = computed[0] + computed[1]
     assert len(both) == len(set(both)) == 15  # nothing twice
-    assert min(map(len, computed)) >= 2  # and both took part
+    assert min(map(len, computed)) >= 1  # and both took part, at the same time
     assert in_files(tmp_path / "kept") == 15 and len(names(tmp_path / "kept")) == 16
 
 
