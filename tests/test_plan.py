@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 import rat_jax as rat
+from rat_jax.inference.exact import ExactTooLarge
 from rat_jax.model.rat import RAT
+from rat_jax.studies import plan as plan_module
 from rat_jax.studies.expected_information import Outlook, interval_widths
 from rat_jax.studies.preposterior import simulate
 from rat_jax.studies.purchases import held_rows, new_rows, read_costs
@@ -315,3 +317,12 @@ def test_a_guess_is_read_by_name_and_refused_when_it_is_none():
     for source, said in (("FEVER/hybrid", "unknown configuration"), (3, "expected a Posterior"), ({}, "needs theta_R")):
         with pytest.raises(ValueError, match=said):
             rat.plan(source, budget=100)
+
+
+def test_a_table_that_turns_out_too_large_for_the_exact_engine_is_said_to_be_untried(monkeypatch):
+    def refuses(*_):
+        raise ExactTooLarge("this draw needs too much")
+
+    monkeypatch.setattr(plan_module, "simulate", refuses)
+    found = rat.plan(rat.fit(rat.example_labels()), "p_T", budget=50, system="gpt-4o", replicates=50)
+    assert found.confirmed.empty and plan_module.UNTRIED in found.notes and "gpt-4o" in str(found)

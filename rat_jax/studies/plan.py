@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rat_jax.inference.exact import ExactTooLarge
 from rat_jax.inference.settings import Progress, checked_seed
 from rat_jax.model.rat import RAT
 from rat_jax.naming import checked
@@ -161,7 +162,14 @@ class _Trial:
             if self.progress is not None:
                 self.progress(done, total)
 
-        return [self._one(work, point, heard) for work, point in able]
+        tried = []
+        for work, point in able:
+            try:
+                tried.append(self._one(work, point, heard))
+            except ExactTooLarge:  # one of the tables that were drawn, though those looked at before would fit
+                if UNTRIED not in self.notes:
+                    self.notes.append(UNTRIED)
+        return tried
 
     def _is_able(self, work: Work, point: Point) -> bool:
         is_other = work.situation.network != RAT
