@@ -13,7 +13,7 @@ from scipy import stats
 import rat_jax as rat
 from rat_jax.inference.convergence import convergence
 from rat_jax.inference.fit import read_problem
-from rat_jax.inference.lanes import engine, sampler
+from rat_jax.inference.lanes import engine, programs, sampler
 from rat_jax.inference.lanes.bits import normal, step_bits, threefry, uniform
 from rat_jax.inference.lanes.potentials import Coordinates
 from rat_jax.inference.lanes.sampler import Work, sample_lanes
@@ -430,9 +430,9 @@ def rat_work(num_lanes):
 def test_one_kernel_makes_the_steps_that_the_compiler_makes_apart():
     potential, work = rat_work(64)
     depth, scale = int(work.max_depth[0]), np.full(64, 0.5, np.float32)
-    data, lanes, _ = sampler._renew(potential, depth, work.data, work.position, work.keys, np.ones(64, bool), None)
+    data, lanes, _ = programs.renew(potential, depth, work.data, work.position, work.keys, np.ones(64, bool), None)
     one, apart = (
-        sampler._sample(sampler.Machine(potential, depth, 3, whole), data, scale, lanes) for whole in (True, False)
+        programs.sample(programs.Machine(potential, depth, 3, whole), data, scale, lanes) for whole in (True, False)
     )
     assert (np.asarray(one[1]["leaves"]) == np.asarray(apart[1]["leaves"])).all()
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(apart), strict=True):
@@ -450,7 +450,7 @@ def test_what_cannot_be_one_kernel_is_compiled_apart(monkeypatch):
     potential, work = rat_work(8)
     expected = sample_lanes(potential, work.take, 8, Settings(60, 20), lambda *_: None)
     jax.clear_caches()
-    monkeypatch.setattr(sampler, "in_one_kernel", refuses)
+    monkeypatch.setattr(programs, "in_one_kernel", refuses)
     monkeypatch.setattr(sampler, "_compiled", set())
     monkeypatch.setattr(sampler, "_refused", set())
     found = sample_lanes(potential, work.take, 8, Settings(60, 20), lambda *_: None)

@@ -1,8 +1,8 @@
 """Work in processes of its own, for NumPy in many short steps.
 
-Threads are no help there: every operation on an array gives up Python's lock and has to wait for it again, so that two
-threads take as long as one. The processes are started by loky, which asks nothing of the user's script, and go when
-they have been idle for a while.
+Threads are of little help there: every operation on an array gives up Python's lock and has to wait for it again, so
+that two threads of exact draws take as long as one, and diagnostics of chains half as long again. The processes are
+started by loky, which asks nothing of the user's script, and go when they have been idle for a while.
 """
 
 from __future__ import annotations
@@ -22,16 +22,22 @@ from rat_jax.inference.settings import processors
 
 R = TypeVar("R")
 
-WORTH_IT = 4000  # exact fits; fewer take less time than the processes take to start
+EXACT_FITS = 4000
+"""Fewer take less time than the processes take to start."""
+
+CHAIN_STEPS = 15_000_000
+"""Draws of all chains, warm-up included; fewer take less time than the compilation in every process."""
 
 IDLE = 15  # seconds
 
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")  # the last one is XLA's
+ENVIRONMENT = {name: "1" for name in THREADS} | {"JAX_PLATFORMS": "cpu"}
 
 
-def worth_processes(fits: int) -> bool:
-    """Whether so many exact fits are done sooner in processes of their own."""
-    return fits >= WORTH_IT and processors() > 1 and importlib.util.find_spec("loky") is not None
+def worth_processes(*, exact_fits: float = 0, chain_steps: float = 0) -> bool:
+    """Whether so much work is done sooner in processes of their own, on a machine with several processors."""
+    is_much = exact_fits / EXACT_FITS + chain_steps / CHAIN_STEPS >= 1
+    return is_much and processors() > 1 and importlib.util.find_spec("loky") is not None
 
 
 def run_apart(work: Callable[..., R], *args: Any) -> R:
@@ -56,7 +62,9 @@ def _submitted(work: Callable[..., R], *args: Any) -> Future[R]:
     from loky import get_reusable_executor  # imported where it is used: small work runs without it
 
     with _no_ctrl_c():  # which is for the process that waits; the new ones inherit this
-        return get_reusable_executor(processors(), timeout=IDLE, initializer=_begin, env=ONE_THREAD).submit(work, *args)
+        return get_reusable_executor(processors(), timeout=IDLE, initializer=_begin, env=ENVIRONMENT).submit(
+            work, *args
+        )
 
 
 def _begin() -> None:

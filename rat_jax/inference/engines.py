@@ -101,6 +101,13 @@ def device_kinds(devices: Sequence[Any] | None) -> list[str]:
     return lanes.device_kinds(devices)
 
 
+def one_device() -> list[Any]:
+    """The first device, for chains in one of several processes."""
+    from rat_jax.inference import lanes  # here, as above
+
+    return lanes.chosen_devices(None)[:1]
+
+
 def run_exact(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:
     """Independent draws from the exact posterior of the RAT model, with its exact moments.
 

@@ -156,7 +156,7 @@ def _exact(
     """The same from independent draws, which have no health; some systems at a time."""
     number, done = len(problem.table.systems), 0
     pieces = [np.arange(i, min(i + TOGETHER, number)) for i in range(0, number, TOGETHER)]
-    apart = worth_processes(number)
+    apart = worth_processes(exact_fits=number)
 
     def one(systems: np.ndarray) -> dict[str, np.ndarray]:
         given = (replace(problem, table=problem.table.take(systems)), seed, settings, keep)

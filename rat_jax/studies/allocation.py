@@ -147,7 +147,7 @@ def allocation_study(
     work.check_limits(budgets)
     kept = Kept(None if out is None else Path(out), _facts(work, prices), _design(work, plans, budgets))
     cells = list(_cells(work, plans, budgets))
-    apart = not work.uses_chains and worth_processes(sum(len(those) for *_, those in cells))
+    apart = _is_worth_processes(work, sum(len(those) for *_, those in cells))
     packed = work.packed() if apart else None
     todo = Work([_piece(work, packed, *cell) for cell in cells], kept, progress)
     todo.load()
@@ -173,6 +173,13 @@ def _cells(
             for spent in budgets:
                 for start in range(0, work.replicates, AT_ONCE):
                     yield s, plan, spent, range(start, min(start + AT_ONCE, work.replicates))
+
+
+def _is_worth_processes(work: Resampling, fits: int) -> bool:
+    if not work.uses_chains:
+        return worth_processes(exact_fits=fits)
+    effort = work.settings.num_warmup + work.settings.num_samples
+    return work.runs_on_processors and worth_processes(chain_steps=fits * work.settings.num_chains * effort)
 
 
 def _piece(work: Resampling, packed: bytes | None, s: int, plan: Plan, spent: float, those: range) -> Piece:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rat_jax.inference.condense import condense_quantities, summaries
-from rat_jax.inference.engines import choose, condense_chains, draw_exact
+from rat_jax.inference.engines import choose, condense_chains, device_kinds, draw_exact, one_device
 from rat_jax.inference.settings import QUANTILES, Problem, Settings, system_seed
 from rat_jax.model.declaration import Policy
 from rat_jax.model.patterns import CountTable, count_table
@@ -69,6 +69,11 @@ class Resampling:
     def uses_chains(self) -> bool:
         """Whether pieces are sampled by chains."""
         return self.method not in ("exact", "auto") or self.population.network != RAT
+
+    @property
+    def runs_on_processors(self) -> bool:
+        """Whether chains may use every processor of this machine and nothing else."""
+        return self.method != "numpyro" and self.devices is None and device_kinds(None) == ["cpu"]
 
     def packed(self) -> bytes:
         """For `run_packed` in another process."""
@@ -163,4 +168,5 @@ def run_packed(packed: bytes, s: int, plan: Plan, spent: float, those: range) ->
 
 @lru_cache(maxsize=1)  # what it remembers of one piece serves the next
 def _unpacked(packed: bytes) -> Resampling:
-    return pickle.loads(packed)
+    work = pickle.loads(packed)
+    return replace(work, devices=one_device()) if work.uses_chains else work

@@ -67,7 +67,8 @@ class Workers:
         chosen = chosen_devices(devices)
         on_processor = all(d.platform == "cpu" for d in chosen)
         self.grain = PROCESSOR if on_processor else ACCELERATOR
-        self.number = max(len(chosen), processors()) if on_processor and devices is None else len(chosen)
+        self.has_whole_processor = on_processor and devices is None
+        self.number = max(len(chosen), processors()) if self.has_whole_processor else len(chosen)
         self._free: SimpleQueue[Any] = SimpleQueue()
         for i in range(self.number):
             self._free.put(chosen[i % len(chosen)])

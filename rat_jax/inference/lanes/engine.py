@@ -44,15 +44,22 @@ def sample(problem: Problem, *, seed: int, settings: Settings, progress: Progres
     per lane and in local float64 beyond.
     """
     keep = lambda cells, stats, _: {"cells": cells, **stats}  # noqa: E731
-    found = condense(problem, keep, seed=seed, settings=settings, progress=progress)
+    found = condense(problem, keep, seed=seed, settings=settings, progress=progress, may_be_apart=False)
     return Draws(found.pop("cells"), found, _precision(problem))
 
 
 def condense(
-    problem: Problem, keep: Condense, *, seed: int, settings: Settings, progress: Progress | None = None
+    problem: Problem,
+    keep: Condense,
+    *,
+    seed: int,
+    settings: Settings,
+    progress: Progress | None = None,
+    may_be_apart: bool = True,
 ) -> dict[str, np.ndarray]:
     """As `sample`, keeping only what `keep` makes of the draws of some systems at a time: arrays [S, ...].
 
+    may_be_apart: whether much work may go to processes of its own, to which `keep` and what it makes are sent.
     Memory is bounded by the systems that are sampled at a time, however many there are.
     """
     groups, chains = problem.groups, settings.num_chains
@@ -62,7 +69,16 @@ def condense(
     work = partial(_work, problem, plan, groups, seed, chains, precision)
     finish = partial(_finished, problem, groups, chains, keep)
     return sample_lanes(
-        potential, work, len(groups) * chains, settings, report, precision, finish, chains, problem.devices
+        potential,
+        work,
+        len(groups) * chains,
+        settings,
+        report,
+        precision,
+        finish,
+        chains,
+        problem.devices,
+        may_be_apart,
     )
 
 

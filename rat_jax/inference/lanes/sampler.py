@@ -11,20 +11,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 
+from rat_jax.inference.apart import run_apart, worth_processes
+from rat_jax.inference.lanes import programs
 from rat_jax.inference.lanes.collected import Chains, Collected
 from rat_jax.inference.lanes.devices import Grain, Workers
-from rat_jax.inference.lanes.kernel import in_one_kernel
 from rat_jax.inference.lanes.potentials import Data, Fused, with_scale
-from rat_jax.inference.lanes.transition import Drawn, Lanes, Potential, begin, leap, settle
-from rat_jax.inference.lanes.warmup import Adaptation, Schedule, adapt, begin_adaptation, schedule
+from rat_jax.inference.lanes.programs import Machine
+from rat_jax.inference.lanes.transition import Lanes, Potential
+from rat_jax.inference.lanes.warmup import Adaptation, schedule
 from rat_jax.inference.settings import Settings
 
 SECOND_KEY = np.uint32(0x9E3779B9)  # the draws' randomness must not repeat that of the warm-up
@@ -49,16 +49,6 @@ class Work(NamedTuple):
         return Work((fixed, given, at), self.position[:, lanes], self.keys[:, lanes], *each)
 
 
-class Machine(NamedTuple):
-    """What a program is compiled for: lanes that move on a potential with at most so many doublings, the leapfrogs of
-    a call, and whether it is one kernel or as the compiler has it."""
-
-    potential: Potential
-    max_depth: int
-    steps: int
-    one_kernel: bool
-
-
 class Engaged(NamedTuple):
     """What the slots of a program hold: data of the lanes, their state, and what they learned or move by."""
 
@@ -77,6 +67,7 @@ def sample_lanes(
     finish: Callable[[np.ndarray, Chains], dict[str, np.ndarray]] = lambda _, chains: chains.as_arrays(),
     together: int = 1,
     devices: Sequence[Any] | None = None,
+    may_be_apart: bool = False,
 ) -> dict[str, np.ndarray]:
     """NUTS for all lanes.
 
@@ -86,6 +77,8 @@ def sample_lanes(
     finish: what is kept of a unit, from the positions of its lanes and their chains; joined along the first axis.
     together: lanes that `finish` must see in one unit: multiples of so many neighbours stay together.
     devices: to work on; all local ones if not given.
+    may_be_apart: whether much work may go to processes of its own, which are sent `work` and `finish` and send back
+        what is kept.
     """
     workers = Workers(devices)
     grain = workers.grain
@@ -101,10 +94,33 @@ def sample_lanes(
         with jax.enable_x64(precision == "float64"):  # a setting of each thread
             return finish(lanes, _run(potential, work(lanes), settings, grain, advance))
 
-    parts = workers.map(one, units)
+    def one_apart(lanes: np.ndarray) -> dict[str, np.ndarray]:
+        cache = jax.config.jax_compilation_cache_dir
+        found = run_apart(_unit_apart, cache, precision, potential, work, finish, lanes, settings, grain)
+        advance(len(lanes) * (settings.num_warmup + settings.num_samples))
+        return found
+
+    apart = may_be_apart and workers.has_whole_processor and worth_processes(chain_steps=total)
+    parts = workers.map(one_apart if apart else one, units)
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _unit_apart(
+    cache: str | None,
+    precision: str,
+    potential: Potential,
+    work: Callable[[np.ndarray], Work],
+    finish: Callable[[np.ndarray, Chains], dict[str, np.ndarray]],
+    lanes: np.ndarray,
+    settings: Settings,
+    grain: Grain,
+) -> dict[str, np.ndarray]:
+    """What is kept of a unit, in a process of its own."""
+    jax.config.update("jax_compilation_cache_dir", cache)
+    with jax.enable_x64(precision == "float64"), jax.default_device(jax.local_devices()[0]):
+        return finish(lanes, _run(potential, work(lanes), settings, grain, lambda _: None))
 
 
 def _units(num_lanes: int, together: int, workers: Workers, num_samples: int) -> list[np.ndarray]:
@@ -175,7 +191,7 @@ class _Program:
                 engaged = self._renewed(engaged, fresh, self.work.take(slots.lane), self.work.position[:, slots.lane])
                 plan = schedule(num_warmup, self.work.target[slots.lane], self.work.guess[slots.lane])
             data, lanes, learned = engaged
-            lanes, learned = _warm(self.machine, data, plan, lanes, learned)
+            lanes, learned = programs.warm(self.machine, data, plan, lanes, learned)
             engaged = Engaged(data, lanes, learned)
             draws = np.where(slots.busy, np.clip(learned.done, 0, num_warmup), 0)
             self.advance(int((draws - told).sum()))
@@ -202,7 +218,7 @@ class _Program:
                 step_size = jnp.asarray(warm.step_size[slots.lane])
                 collected.begin(fresh, np.where(slots.busy, rows[slots.lane], -1))
             data, lanes, learned = engaged
-            lanes, drawn = _sample(self.machine, data, step_size, lanes)
+            lanes, drawn = programs.sample(self.machine, data, step_size, lanes)
             engaged = Engaged(data, lanes, learned)
             self.advance(collected.add(drawn))
             slots.release(collected.full)
@@ -238,19 +254,19 @@ class _Program:
 
         def compile_sampling() -> None:
             with jax.enable_x64(first.position.dtype == np.float64), jax.default_device(self.device):  # of each thread
-                jax.block_until_ready(_sample(self.machine, data, learned.kept[2], lanes))
+                jax.block_until_ready(programs.sample(self.machine, data, learned.kept[2], lanes))
 
         with ThreadPoolExecutor(1) as beside:
             sampling = beside.submit(compile_sampling)
             plan = schedule(0, first.target, first.guess)
-            jax.block_until_ready(_warm(self.machine, data, plan, lanes, learned))
+            jax.block_until_ready(programs.warm(self.machine, data, plan, lanes, learned))
             sampling.result()
 
     def _renewed(self, engaged: Engaged | None, fresh: np.ndarray, work: Work, position: np.ndarray) -> Engaged:
         """The slots with new lanes, at these positions, where they are fresh."""
         old = None if engaged is None else engaged[1:]
         return Engaged(
-            *_renew(self.machine.potential, self.machine.max_depth, work.data, position, work.keys, fresh, old)
+            *programs.renew(self.machine.potential, self.machine.max_depth, work.data, position, work.keys, fresh, old)
         )
 
 
@@ -275,66 +291,3 @@ class _Slots:
         done = done & self.busy
         self.busy &= ~done
         return done
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _renew(potential: Potential, max_depth: int, data: Any, z: Array, key: Array, fresh: Array, old: Any) -> Any:
-    """The data, and lanes at their starts that have learned nothing yet; where not `fresh` [L], the old ones."""
-    new = begin(potential, data, z, (key[0], key[1]), max_depth), begin_adaptation(data[2].scale)
-    return data, *(new if old is None else jax.tree.map(lambda a, b: jnp.where(fresh, a, b), new, old))
-
-
-@partial(jax.jit, static_argnums=0)
-def _warm(machine: Machine, data: Any, plan: Schedule, lanes: Lanes, learned: Adaptation) -> tuple[Lanes, Adaptation]:
-    """Steps until all lanes are warmed up or the call is over."""
-    work = partial(_warmed, machine)
-    return (in_one_kernel(work) if machine.one_kernel else work)(data, plan, lanes, learned)
-
-
-def _warmed(machine: Machine, data: Any, plan: Schedule, lanes: Lanes, learned: Adaptation) -> tuple[Lanes, Adaptation]:
-    def going(carry: tuple[Array, Lanes, Adaptation]) -> Array:
-        step, _, learned = carry
-        return (step < machine.steps) & jnp.any(learned.done < plan.num_warmup)
-
-    def step(carry: tuple[Array, Lanes, Adaptation]) -> tuple[Array, Lanes, Adaptation]:
-        i, lanes, learned = carry
-        lanes, drawn = settle(lanes)
-        lanes, learned = adapt(plan, lanes, drawn, learned)
-        lanes = leap(
-            machine.potential, with_scale(data, learned.scale), jnp.exp(learned.log_step), lanes, machine.max_depth
-        )
-        return i + 1, lanes, learned
-
-    _, lanes, learned = lax.while_loop(going, step, (jnp.int32(0), lanes, learned))
-    return lanes, learned
-
-
-@partial(jax.jit, static_argnums=0)
-def _sample(machine: Machine, data: Any, step_size: Array, lanes: Lanes) -> tuple[Lanes, dict[str, Array]]:
-    """Steps of all lanes and what each step handed out, [steps, ..., L]."""
-    work = partial(_sampled, machine)
-    return (in_one_kernel(work) if machine.one_kernel else work)(data, step_size, lanes)
-
-
-def _sampled(machine: Machine, data: Any, step_size: Array, lanes: Lanes) -> tuple[Lanes, dict[str, Array]]:
-    def shown(drawn: Drawn) -> dict[str, Array]:
-        choice = drawn.choice
-        return {
-            "code": drawn.code,
-            "logits": data[2].logits(choice.z),
-            "energy": choice.energy,
-            "accepted": drawn.acceptance,
-            "leaves": drawn.leaves,
-        }
-
-    def step(i: Array, carry: tuple[Lanes, dict[str, Array]]) -> tuple[Lanes, dict[str, Array]]:
-        lanes, buffer = carry
-        lanes, drawn = settle(lanes)
-        put = lambda b, x: lax.dynamic_update_index_in_dim(b, x, i, 0)  # noqa: E731
-        return leap(machine.potential, data, step_size, lanes, machine.max_depth), jax.tree.map(
-            put, buffer, shown(drawn)
-        )
-
-    like = jax.eval_shape(lambda lanes: shown(settle(lanes)[1]), lanes)
-    buffer = jax.tree.map(lambda x: jnp.zeros((machine.steps, *x.shape), x.dtype), like)
-    return lax.fori_loop(0, machine.steps, step, (lanes, buffer))
