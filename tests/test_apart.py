@@ -14,6 +14,7 @@ import pytest
 import rat_jax as rat
 from rat_jax.inference import apart, sweep
 from rat_jax.inference.apart import run_apart, worth_processes
+from rat_jax.inference.lanes import sampler
 from rat_jax.studies import allocation
 
 CONFIGURATION = "HotpotQA/hybrid/Apertus"
@@ -37,27 +38,49 @@ def tables(number):
 
 def test_few_fits_are_not_worth_processes(monkeypatch):
     monkeypatch.setattr(apart, "processors", lambda: 2)
-    assert worth_processes(20_000) and not worth_processes(100)
+    assert worth_processes(exact_fits=20_000) and not worth_processes(exact_fits=100)
+    assert worth_processes(chain_steps=1e8) and not worth_processes(chain_steps=1e5)
     monkeypatch.setattr(apart, "processors", lambda: 1)
-    assert not worth_processes(20_000)
+    assert not worth_processes(exact_fits=20_000, chain_steps=1e8)
 
 
 def test_a_study_in_processes_has_the_numbers_of_one_in_threads(monkeypatch):
     settings = {"replicates": 30, "base": 50, "additional": (40, 80), "num_samples": 100, "seed": 5}
     here = rat.allocation_study(rat.datasets.thetas(CONFIGURATION), **settings)
     asked = []
-    monkeypatch.setattr(allocation, "worth_processes", lambda fits: asked.append(fits) or True)
+    monkeypatch.setattr(allocation, "worth_processes", lambda **work: asked.append(work) or True)
     there = rat.allocation_study(rat.datasets.thetas(CONFIGURATION), **settings)
-    assert asked == [300]
+    assert asked == [{"exact_fits": 300}]
     pd.testing.assert_frame_equal(here.table, there.table, check_exact=True)
 
 
 def test_a_sweep_in_processes_has_the_numbers_of_one_in_threads(monkeypatch):
     here = rat.sweep(tables(120), method="exact", num_samples=50, seed=2, keep=["p_G"])
-    monkeypatch.setattr(sweep, "worth_processes", lambda fits: True)
+    monkeypatch.setattr(sweep, "worth_processes", lambda **_: True)
     there = rat.sweep(tables(120), method="exact", num_samples=50, seed=2, keep=["p_G"])
     pd.testing.assert_frame_equal(here.table, there.table, check_exact=True)
     assert np.array_equal(here.draws["p_G"], there.draws["p_G"])
+
+
+FEW = {"method": "nuts", "num_warmup": 60, "num_samples": 50, "num_chains": 2}
+
+
+def test_chains_in_processes_have_the_numbers_of_those_in_threads(monkeypatch):
+    monkeypatch.setattr(sampler, "worth_processes", lambda **_: False)
+    here, heard = rat.sweep(tables(40), seed=2, keep=["p_G"], **FEW), []
+    monkeypatch.setattr(sampler, "worth_processes", lambda **_: True)
+    there = rat.sweep(tables(40), seed=2, keep=["p_G"], progress=lambda *done: heard.append(done), **FEW)
+    pd.testing.assert_frame_equal(here.table, there.table, check_exact=True)
+    assert np.array_equal(here.draws["p_G"], there.draws["p_G"])
+    assert heard[-1] == (40 * 2 * 110, 40 * 2 * 110)
+
+
+def test_a_study_by_chains_in_processes_has_the_numbers_of_one_in_threads(monkeypatch):
+    settings = {"replicates": 6, "base": 50, "additional": (40,), "strategies": ["all_R", "all_T"], "seed": 5, **FEW}
+    here = rat.allocation_study(rat.datasets.thetas(CONFIGURATION), **settings)
+    monkeypatch.setattr(allocation, "worth_processes", lambda **_: True)
+    there = rat.allocation_study(rat.datasets.thetas(CONFIGURATION), **settings)
+    pd.testing.assert_frame_equal(here.table, there.table, check_exact=True)
 
 
 def test_errors_come_back_and_a_killed_process_is_told_and_replaced():
