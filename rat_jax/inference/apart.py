@@ -22,6 +22,9 @@ from rat_jax.inference.settings import processors
 
 R = TypeVar("R")
 
+_pools: dict[tuple[int, int], Any] = {}  # of this process, for so many processors; threads share them
+_starting = threading.Lock()
+
 EXACT_FITS = 4000
 """Fewer take less time than the processes take to start."""
 
@@ -59,12 +62,18 @@ def run_apart(work: Callable[..., R], *args: Any) -> R:
 
 
 def _submitted(work: Callable[..., R], *args: Any) -> Future[R]:
-    from loky import get_reusable_executor  # imported where it is used: small work runs without it
+    """The work handed to the processes, which are started where there are none, or broken ones."""
+    from loky import ProcessPoolExecutor  # imported where it is used: small work runs without it
 
-    with _no_ctrl_c():  # which is for the process that waits; the new ones inherit this
-        return get_reusable_executor(processors(), timeout=IDLE, initializer=_begin, env=ENVIRONMENT).submit(
-            work, *args
-        )
+    who = os.getpid(), processors()
+    with _starting, _no_ctrl_c():  # which is for the process that waits; the new ones inherit this
+        try:
+            if who in _pools:
+                return _pools[who].submit(work, *args)
+        except BrokenProcessPool:
+            pass
+        _pools[who] = ProcessPoolExecutor(processors(), timeout=IDLE, initializer=_begin, env=ENVIRONMENT)
+        return _pools[who].submit(work, *args)
 
 
 def _begin() -> None:
