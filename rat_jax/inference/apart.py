@@ -31,7 +31,7 @@ EXACT_FITS = 4000
 CHAIN_STEPS = 15_000_000
 """Draws of all chains, warm-up included; fewer take less time than the compilation in every process."""
 
-IDLE = 15  # seconds
+IDLE = 60  # seconds
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")  # the last one is XLA's
 ENVIRONMENT = {name: "1" for name in THREADS} | {"JAX_PLATFORMS": "cpu"}
