@@ -34,7 +34,11 @@ CHAIN_STEPS = 15_000_000
 IDLE = 60  # seconds
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")  # the last one is XLA's
-ENVIRONMENT = {name: "1" for name in THREADS} | {"JAX_PLATFORMS": "cpu"}
+MEMORY = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TOP_PAD_": "67108864"}
+"""Bytes, for glibc: a process keeps what it has freed, as asking the system anew for every large array takes as long as
+the arithmetic."""
+
+ENVIRONMENT = {name: "1" for name in THREADS} | MEMORY | {"JAX_PLATFORMS": "cpu"}
 
 
 def worth_processes(*, exact_fits: float = 0, chain_steps: float = 0) -> bool:

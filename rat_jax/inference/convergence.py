@@ -98,9 +98,14 @@ def convergence(draws: ArrayLike) -> Convergence:
     return Convergence(*(np.concatenate([getattr(p, name) for p in parts]).reshape(lanes) for name in names))
 
 
+def fit_in_cache(draws: int) -> int:
+    """How many lanes of so many draws stay in the processor's cache."""
+    return max(1, BLOCK_DRAWS // draws)
+
+
 def in_blocks(work: Callable[[NDArray[np.number]], T], draws: NDArray[np.number]) -> list[T]:
     """`work` on draws [lane, chain, draw], so many lanes at a time as stay in the processor's cache."""
-    block = max(1, BLOCK_DRAWS // (draws.shape[1] * draws.shape[2]))
+    block = fit_in_cache(draws.shape[1] * draws.shape[2])
     blocks = [draws[start : start + block] for start in range(0, max(1, len(draws)), block)]
     return [work(one) for one in blocks]
 

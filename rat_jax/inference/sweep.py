@@ -16,6 +16,7 @@ import pandas as pd
 
 from rat_jax.inference.apart import run_apart, worth_processes
 from rat_jax.inference.condense import condense_quantities, summaries
+from rat_jax.inference.convergence import fit_in_cache
 from rat_jax.inference.engines import choose, condense_chains, draw_exact
 from rat_jax.inference.fit import Weights, read_for, read_problem
 from rat_jax.inference.settings import QUANTILES, Problem, Progress, Settings, checked_seed, processors
@@ -30,7 +31,7 @@ from rat_jax.model.models import MODELS
 from rat_jax.model.quantities import elements
 from rat_jax.naming import checked
 
-TOGETHER = 50  # systems whose draws are condensed together: they stay in the processor's cache
+TOGETHER = 50  # systems in a piece of exact draws
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,9 @@ def _condensed(
     problem: Problem, keep: Sequence[str], cells: np.ndarray, stats: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Figures [s, quantity] and health [s] of some systems, and the draws that are kept, from cells [s, C, D, M]."""
-    parts = []
-    for start in range(0, len(cells), TOGETHER):
-        values = _elements(problem, cells[start : start + TOGETHER])
+    parts, some = [], fit_in_cache(cells.shape[1] * cells.shape[2])
+    for start in range(0, len(cells), some):
+        values = _elements(problem, cells[start : start + some])
         part = condense_quantities(values, list(QUANTILES.values()))._asdict()
         parts.append(part | {f"draws {name}": values[name].astype(np.float32) for name in keep})
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

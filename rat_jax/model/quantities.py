@@ -60,7 +60,10 @@ def state_probabilities(network: Network, cells: np.ndarray) -> np.ndarray:
 def expectation(weights: Sequence[float] | np.ndarray, states: np.ndarray) -> np.ndarray:
     """Expected weight [...] under state probabilities [..., J]."""
     used = [(j, float(w)) for j, w in enumerate(np.asarray(weights)) if w]
-    return sum((w * states[..., j] for j, w in used), start=np.zeros(states.shape[:-1]))
+    if not used:
+        return np.zeros(states.shape[:-1])
+    (first, weight), *others = used
+    return sum((states[..., j] if w == 1 else w * states[..., j] for j, w in others), start=weight * states[..., first])
 
 
 def probability(

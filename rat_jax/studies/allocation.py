@@ -161,7 +161,10 @@ def allocation_study(
     parts: dict[tuple[str, str, float], list[Arrays]] = {}
     for (s, plan, spent, _), arrays in zip(cells, todo.finished(), strict=True):
         parts.setdefault((whole.systems[s], plan.strategy.name, float(spent)), []).append(arrays)
-    joined = {key: {name: np.concatenate([p[name] for p in own]) for name in own[0]} for key, own in parts.items()}
+    joined = {
+        key: {name: np.concatenate([p[name] for p in own if name in p]) for name in own[0]}
+        for key, own in parts.items()
+    }
     return _study(work, joined, budgets, prices, tuple(kept.refused))
 
 

@@ -32,8 +32,8 @@ class AllocationStudy:
         of the 95 % interval, each with its Monte Carlo standard error (`_se`; missing for one replicate);
         `coverage_corrected`: coverage of intervals narrowed by the finite-population factor sqrt(1 - share sampled),
         which takes every sampled row as fully seen: too narrow for what a strategy leaves out;
-        `coverage_exact`: that of the exact posterior of the same tables, for chains only; `rows`, `labels`, `cost`:
-        additional rows and labels bought and what they cost, on average; `sampled`: share of the population in base
+        `coverage_exact`: that of the exact posterior of the first 100 tables, for chains only; `rows`, `labels`,
+        `cost`: additional rows and labels bought and what they cost, on average; `sampled`: share of the population in base
         and additional rows; `replicates`.
     health: per cell for chains: largest R-hat, smallest effective sample size and largest share of divergent draws of
         any one fit, and how many chains it had; empty for exact draws.

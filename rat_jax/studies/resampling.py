@@ -6,7 +6,7 @@ Replicates are the systems of one count table, so that a piece is one batch for 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rat_jax.inference.condense import condense_quantities, summaries
+from rat_jax.inference.convergence import fit_in_cache
 from rat_jax.inference.engines import choose, condense_chains, device_kinds, draw_exact, one_device
 from rat_jax.inference.settings import QUANTILES, Problem, Settings, system_seed
 from rat_jax.model.declaration import Policy
@@ -27,8 +28,8 @@ from rat_jax.studies.strategies import Plan, allot
 REMEMBERED_BYTES = 64 * 2**20
 """Of the rows of replicates in random order."""
 
-IN_CACHE = 25
-"""Replicates whose draws are summarised together."""
+EXACT_BESIDE = 100
+"""Replicates of a study by chains whose exact intervals are computed as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +93,9 @@ class Resampling:
         if method == "exact":
             return self._figures(draw_exact(problem, seed, self.settings, None).cells) | bought
         found = condense_chains(method, problem, seed, self.settings, self._condensed) | bought
-        if choose("auto", network, table, self.concentration)[0] == "exact":
-            figures = self._figures(draw_exact(problem, seed, self.settings, None).cells)
+        if those.start < EXACT_BESIDE and choose("auto", network, table, self.concentration)[0] == "exact":
+            first = replace(problem, table=table.take(np.arange(min(EXACT_BESIDE - those.start, len(those)))))
+            figures = self._figures(draw_exact(first, seed, self.settings, None).cells)
             found |= {f"exact_{k}": figures[k] for k in ("low", "high")}
         return found
 
@@ -112,16 +114,13 @@ class Resampling:
 
     def _figures(self, cells: np.ndarray) -> dict[str, np.ndarray]:
         """Mean and interval [B, Q] from cells [B, C, D, M]."""
-        some = (cells[start : start + IN_CACHE] for start in range(0, len(cells), IN_CACHE))
-        parts = [summaries(self.elements(one), list(QUANTILES.values())) for one in some]
+        parts = [summaries(self.elements(some), list(QUANTILES.values())) for some in _in_cache(cells)]
         mean, quantiles = (np.concatenate(part) for part in zip(*parts, strict=True))
         return {"mean": mean, "low": quantiles[..., 0], "high": quantiles[..., 1]}
 
     def _condensed(self, cells: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The same with the health of the chains, [B] each: worst R-hat, least effective size, share divergent."""
-        parts = []
-        for start in range(0, len(cells), IN_CACHE):
-            parts.append(condense_quantities(self.elements(cells[start : start + IN_CACHE]), list(QUANTILES.values())))
+        parts = [condense_quantities(self.elements(some), list(QUANTILES.values())) for some in _in_cache(cells)]
         mean, quantiles, r_hat, bulk, tail = (np.concatenate(part) for part in zip(*parts, strict=True))
         return {
             "mean": mean,
@@ -159,6 +158,12 @@ class Resampling:
                     pattern = tuple(np.where(mask, codes, -1).tolist())
                     patterns[pattern] = patterns.get(pattern, 0) + counts[:, k, i]
         return count_table(population.network, counts_frame(population.network, patterns)), bought
+
+
+def _in_cache(cells: np.ndarray) -> Iterator[np.ndarray]:
+    """Cells [B, C, D, M], some replicates at a time."""
+    size = fit_in_cache(cells.shape[1] * cells.shape[2])
+    return (cells[start : start + size] for start in range(0, len(cells), size))
 
 
 def run_packed(packed: bytes, s: int, plan: Plan, spent: float, those: range) -> dict[str, np.ndarray]:

@@ -84,6 +84,8 @@ class Workers:
             finally:
                 self._free.put(device)
 
+        if self.number == 1:
+            return [one(unit) for unit in units]
         pool = ThreadPoolExecutor(min(self.number, len(units)))
         try:
             return list(pool.map(one, units))
