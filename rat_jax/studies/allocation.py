@@ -38,7 +38,7 @@ AT_ONCE = 250  # replicates fitted in one batch: one compiled shape, bounded mem
 ABSTENTION = ("annotated", "all")
 BUDGETS = ("rows", "labels")
 KEYS = ["system", "strategy", "additional", "quantity"]
-FORMAT = 3
+FORMAT = 4
 
 
 class KeptPieceWarning(UserWarning):
@@ -211,8 +211,9 @@ def _study(
         for q, (quantity, right) in enumerate(truth.items()):
             rows.append(key | {"quantity": quantity, "truth": right} | _judged(found, q, right, sampled))
         if "r_hat" in found:
-            worst = {"r_hat": found["r_hat"].max(), "ess": found["ess"].min(), "divergent": found["divergent"].max()}
-            health.append(key | worst | {"chains": work.settings.num_chains})
+            worst = {"r_hat": found["r_hat"].max(), "ess": found["ess"].min(), "ess_bulk": found["ess_bulk"].min()}
+            worst |= {"divergent": found["divergent"].max(), "chains": work.settings.num_chains}
+            health.append(key | worst)
     method = "exact" if not health else ("nuts" if work.method == "auto" else work.method)
     return AllocationStudy(
         pd.DataFrame(rows), pd.DataFrame(health), work.base, work.budget, work.abstention, dict(costs),

@@ -35,8 +35,8 @@ class AllocationStudy:
         `coverage_exact`: that of the exact posterior of the first 100 tables, for chains only; `rows`, `labels`,
         `cost`: additional rows and labels bought and what they cost, on average; `sampled`: share of the population in base
         and additional rows; `replicates`.
-    health: per cell for chains: largest R-hat, smallest effective sample size and largest share of divergent draws of
-        any one fit, and how many chains it had; empty for exact draws.
+    health: per cell for chains, of any one fit and quantity: largest R-hat, smallest effective sample size (`ess`: of
+        bulk and tail; `ess_bulk`) and largest share of divergent draws, and how many chains; empty for exact draws.
     """
 
     table: pd.DataFrame

@@ -119,7 +119,7 @@ class Resampling:
         return {"mean": mean, "low": quantiles[..., 0], "high": quantiles[..., 1]}
 
     def _condensed(self, cells: np.ndarray, stats: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The same with the health of the chains, [B] each: worst R-hat, least effective size, share divergent."""
+        """The same with the health of the chains, [B] each: worst R-hat, least effective sizes, share divergent."""
         parts = [condense_quantities(self.elements(some), list(QUANTILES.values())) for some in _in_cache(cells)]
         mean, quantiles, r_hat, bulk, tail = (np.concatenate(part) for part in zip(*parts, strict=True))
         return {
@@ -128,6 +128,7 @@ class Resampling:
             "high": quantiles[..., 1],
             "r_hat": r_hat.max(axis=1),
             "ess": np.minimum(bulk, tail).min(axis=1),
+            "ess_bulk": bulk.min(axis=1),
             "divergent": stats["diverging"].mean(axis=(1, 2)),
         }
 
