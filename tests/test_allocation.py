@@ -94,6 +94,16 @@ def test_complete_rows_agree_with_a_simulation_by_hand(thetas):
 
 
 @pytest.mark.chains
+def test_a_study_by_chains_has_the_effective_draws_that_were_asked_for():
+    options = {"additional": (60,), "replicates": 12, "strategies": ["all_R"], "method": "nuts", "num_warmup": 150}
+    few = allocation_study(QWEN, num_samples=60, **options)
+    more = allocation_study(QWEN, num_samples=60, min_ess=160, **options)
+    assert few.health["ess_bulk"].item() < 160 <= more.health["ess_bulk"].item()
+    with pytest.raises(ValueError, match="min_ess: expected"):
+        allocation_study(QWEN, min_ess=-1)
+
+
+@pytest.mark.chains
 def test_chains_find_what_exact_draws_find():
     options = {"additional": (100,), "replicates": 20, "strategies": ["all_T"], "seed": 2}
     exact = allocation_study(QWEN, **options)
@@ -103,6 +113,7 @@ def test_chains_find_what_exact_draws_find():
         # same rows, so only Monte Carlo error within fits is left: about width / 4 / sqrt(1000) per fit
         assert other["mae"] == pytest.approx(one["mae"], abs=4 * one["ci_width"] / 4 / math.sqrt(1000 * 20) + 2e-4)
         assert other["coverage_exact"] == pytest.approx(one["coverage"], abs=0.11)
+    assert (chains.health["ess"] <= chains.health["ess_bulk"]).all()
     assert chains.method == "nuts" and chains.health["ess"].min() > 200 and chains.health["chains"].tolist() == [4]
     assert chains.to_dict()["health"] == chains.health.to_dict("records")
     assert exact.health.empty and exact.to_dict()["health"] == [] and "coverage_exact" not in exact.table

@@ -72,6 +72,37 @@ def test_no_figure_is_missing_but_the_r_hat_of_exact_draws(tables):
         assert table["r_hat"].isna().all() if method == "exact" else np.isfinite(table["r_hat"]).all()
 
 
+def test_chains_with_too_few_effective_draws_are_sampled_on_and_no_others(tables):
+    once = rat.sweep(tables, method="nuts", seed=2, **FEW)
+    least = once.table["ess_bulk"].groupby("system").min()
+    wanted = float(least.sort_values().iloc[4:6].mean())  # five systems fall short
+    found = rat.sweep(tables, method="nuts", seed=2, min_ess=wanted, **FEW)
+    short = least.index[least < wanted]
+    assert len(short) == 5 and (found.table["ess_bulk"] >= wanted).all()
+    pd.testing.assert_frame_equal(found.table.drop(index=short), once.table.drop(index=short))
+    twice = rat.sweep(tables[tables["system"].isin(short)], method="nuts", seed=2, **FEW | {"num_samples": 600})
+    assert (twice.table["ess_bulk"] >= wanted).all()
+    pd.testing.assert_frame_equal(found.table.loc[short], twice.table.loc[short])
+    pd.testing.assert_frame_equal(found.health.loc[short], twice.health.loc[short])
+
+
+def test_what_cannot_be_reached_is_told_and_ends(tables):
+    some = tables[tables["system"].isin(["s00", "s01"])]
+    found = rat.sweep(some, method="nuts", seed=2, min_ess=1e9, num_warmup=100, num_samples=20)
+    assert (found.table["ess_bulk"] < 1e9).all() and found.table["ess_bulk"].max() > 320  # 4 x 160 draws
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "many", True])
+def test_effective_draws_asked_for_are_a_number(tables, value):
+    with pytest.raises(ValueError, match="min_ess: expected a number of effective draws >= 0, found"):
+        rat.sweep(tables, min_ess=value)
+
+
+def test_draws_that_are_kept_are_as_many_for_every_system(tables):
+    with pytest.raises(ValueError, match="leave out min_ess or keep"):
+        rat.sweep(tables, min_ess=100, keep=["p_G"])
+
+
 def test_an_unknown_quantity_to_keep_is_an_error(tables):
     with pytest.raises(ValueError, match=r"keep.*p_H.*p_G"):
         rat.sweep(tables, keep=["p_H"])

@@ -20,7 +20,7 @@ from benchmarks.engines.scoring import quantities
 from benchmarks.engines.workers import common
 from rat_jax.inference.convergence import convergence
 
-WARMUPS = (100, 200, 300, 500)
+WARMUPS = (100, 150, 200, 300, 500)
 DRAWS = (200, 250, 300, 350, 400, 500, 600, 800, 1000, 1200)
 CHAINS, TARGET, FITS = 4, 1000, 20_000
 MOST_TRIES = 3
@@ -98,6 +98,7 @@ def study(bench: Bench, size: Size, name: str, settings: tuple[int, int, int]) -
     if path.exists():
         return json.loads(path.read_text(encoding="utf-8"))
     asked = {"method": ENGINES[name].options["method"], "settings": settings, "replicates": size.study_replicates}
+    asked["min_ess"] = TARGET
     command = [sys.executable, str(protocol.SCRIPTS / "study.py"), json.dumps(asked)]
     environment = protocol.environment_of(bench.out / "work" / "cache")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -33,6 +33,8 @@ EXACT_QUANTILES_UP_TO = 64  # systems; they take some 15 ms each, beyond this qu
 
 METHODS = ("auto", "exact", "nuts", "numpyro")
 
+LONGER = (2, 4, 8)  # times num_samples, for chains that have too few effective draws
+
 
 def choose(
     method: str, network: Network, table: CountTable, concentration: np.ndarray | None = None
@@ -84,6 +86,33 @@ def condense_chains(
         return keep(shuffle_mirrors(some, cells, seed), stats)
 
     return lanes.condense(problem, turned, seed=seed, settings=settings, progress=progress)
+
+
+def condense_long_enough(
+    method: str,
+    problem: Problem,
+    seed: int,
+    settings: Settings,
+    keep: Callable[[np.ndarray, Mapping[str, np.ndarray]], dict[str, np.ndarray]],
+    min_ess: float,
+    progress: Progress | None = None,
+) -> dict[str, np.ndarray]:
+    """As `condense_chains`; systems with a quantity that has fewer than `min_ess` effective draws (bulk) get more.
+
+    keep: its arrays have one shape however many draws there are, and an `ess_bulk` [s, ...] among them.
+    Chains are sampled on, twice as far each time, to eight times `num_samples` at most.
+    """
+    found = condense_chains(method, problem, seed, settings, keep, progress)
+    for times in LONGER:
+        enough = (found["ess_bulk"].reshape(len(problem.table.systems), -1) >= min_ess).all(axis=1)
+        short = problem.groups[~enough[problem.groups].all(axis=1)].reshape(-1)
+        if not len(short):
+            break
+        longer = replace(settings, num_samples=times * settings.num_samples)
+        some = replace(problem, table=problem.table.take(short))
+        for name, values in condense_chains(method, some, seed, longer, keep).items():
+            found[name][short] = values
+    return found
 
 
 def run_numpyro(problem: Problem, seed: int, settings: Settings, progress: Progress | None) -> Draws:

@@ -114,6 +114,14 @@ def checked_seed(seed: Any) -> int:
     return int(seed)
 
 
+def checked_min_ess(value: Any) -> float:
+    """Effective draws asked for; raises ValueError unless finite and >= 0."""
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < float("inf"):
+        raise ValueError(f"min_ess: expected a number of effective draws >= 0, found {value!r}")
+    return float(value)
+
+
 def system_seed(seed: int, system: str, *stream: str) -> tuple[int, int]:
     """Two 32-bit words that depend on the seed, the system's own name and a named stream, and on nothing else.
 

@@ -17,9 +17,9 @@ import pandas as pd
 from rat_jax.inference.apart import run_apart, worth_processes
 from rat_jax.inference.condense import condense_quantities, summaries
 from rat_jax.inference.convergence import fit_in_cache
-from rat_jax.inference.engines import choose, condense_chains, draw_exact
+from rat_jax.inference.engines import choose, condense_long_enough, draw_exact
 from rat_jax.inference.fit import Weights, read_for, read_problem
-from rat_jax.inference.settings import QUANTILES, Problem, Progress, Settings, checked_seed, processors
+from rat_jax.inference.settings import QUANTILES, Problem, Progress, Settings, checked_min_ess, checked_seed, processors
 from rat_jax.inference.verdict import (
     LARGEST_DIVERGENT_SHARE,
     LARGEST_R_HAT,
@@ -81,6 +81,7 @@ def sweep(
     num_warmup: int = 500,
     num_samples: int = 1000,
     num_chains: int = 4,
+    min_ess: float = 0,
     keep: Sequence[str] = (),
     devices: Sequence[Any] | None = None,
     progress: Progress | None = None,
@@ -90,6 +91,8 @@ def sweep(
     Every data set is a system of its own in the `system` column. The chains are those of `fit` with the same seed and
     settings.
 
+    min_ess: effective draws (bulk) that every quantity of every system should have, finite and >= 0. Chains with fewer
+        are sampled on, to at most eight times num_samples; `table` tells what was reached. Not together with keep.
     keep: quantities whose draws are kept as well, by their names in the table, single precision.
     devices: JAX devices that method "nuts" runs on, such as jax.local_devices()[:1]; all local ones if not given. The
         numbers do not depend on how many there are.
@@ -99,7 +102,7 @@ def sweep(
     Raises
     ------
     ValueError
-        As `fit`; also for an unknown quantity in keep.
+        As `fit`; also for an unknown quantity in keep, and for min_ess together with keep.
 
     Examples
     --------
@@ -112,7 +115,9 @@ def sweep(
     """
     checked(model, MODELS, "model")
     settings = Settings(num_warmup, num_samples, num_chains)
-    seed = checked_seed(seed)
+    seed, min_ess = checked_seed(seed), checked_min_ess(min_ess)
+    if min_ess and keep:
+        raise ValueError("min_ess: draws that are kept must be as many for every system; leave out min_ess or keep")
     labels = labels if isinstance(labels, Labels) else read_for(model, labels)
     judge = {"judge_structure": judge_structure, "judge_shared": judge_shared, "judge_rates": judge_rates}
     problem, _ = read_problem(labels, model, priors=priors, policy=policy, policies=policies, **judge)
@@ -128,7 +133,7 @@ def sweep(
     if method == "exact":
         found = _exact(replace(problem, devices=None), seed, settings, keep, progress)
     else:
-        found = condense_chains(method, problem, seed, settings, condense, progress)
+        found = condense_long_enough(method, problem, seed, settings, condense, min_ess, progress)
     return _sweep(problem.table.systems, quantities, method, keep, found, settings)
 
 

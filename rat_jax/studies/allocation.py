@@ -20,7 +20,7 @@ import pandas as pd
 from rat_jax.inference.apart import run_apart, worth_processes
 from rat_jax.inference.engines import METHODS, device_kinds
 from rat_jax.inference.fit import Weights, read_policies
-from rat_jax.inference.settings import Progress, Settings, checked_seed, processors
+from rat_jax.inference.settings import Progress, Settings, checked_min_ess, checked_seed, processors
 from rat_jax.inference.versions import version
 from rat_jax.model.models import MODELS
 from rat_jax.model.priors import concentrations, describe
@@ -66,6 +66,7 @@ def allocation_study(
     num_warmup: int = 500,
     num_samples: int = 1000,
     num_chains: int = 4,
+    min_ess: float = 0,
     out: str | Path | None = None,
     devices: Sequence[Any] | None = None,
     progress: Progress | None = None,
@@ -87,6 +88,8 @@ def allocation_study(
         only beside R (all_joint, all_R, half_joint_R, R_then_T); strategies that mix rows of R alone with rows of T
         alone take about a second per fit at 10,000 rows, and method="nuts" then is the faster one.
     model, priors, policy, judge_structure, judge_rates, num_*: as in `fit`.
+    min_ess: effective draws (bulk) that every quantity of every fit by chains should have, finite and >= 0. Chains with
+        fewer are sampled on, to at most eight times num_samples; `.health` tells what was reached.
     method: "exact" (independent draws), "nuts", "numpyro" or "auto": exact for model "rat" where it applies.
     seed: whole number. Every replicate's rows depend on it and on the system's name, not on the strategy.
     out: folder that keeps finished pieces; a study that was killed goes on from there to the same numbers. Files that
@@ -141,6 +144,7 @@ def allocation_study(
         budget,
         abstention,
         _whole_number(replicates, "replicates", 1),
+        checked_min_ess(min_ess),
         devices,
     )
     budgets = _checked_budgets(additional, budget)
@@ -251,7 +255,7 @@ def _facts(work: Resampling, costs: Mapping[str, float]) -> dict[str, Any]:
         "policies": {name: p.weights for name, p in work.policies.items()},
         "costs": dict(costs),
         "settings": vars(work.settings),
-        **{name: getattr(work, name) for name in ("method", "seed", "base", "budget", "abstention")},
+        **{name: getattr(work, name) for name in ("method", "seed", "base", "budget", "abstention", "min_ess")},
         "device": device_kinds(work.devices) if work.uses_chains else [],
     }
 

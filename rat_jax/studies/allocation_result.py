@@ -33,8 +33,8 @@ class AllocationStudy:
         `coverage_corrected`: coverage of intervals narrowed by the finite-population factor sqrt(1 - share sampled),
         which takes every sampled row as fully seen: too narrow for what a strategy leaves out;
         `coverage_exact`: that of the exact posterior of the first 100 tables, for chains only; `rows`, `labels`,
-        `cost`: additional rows and labels bought and what they cost, on average; `sampled`: share of the population in base
-        and additional rows; `replicates`.
+        `cost`: additional rows and labels bought and what they cost, on average; `sampled`: share of the population in
+        base and additional rows; `replicates`.
     health: per cell for chains, of any one fit and quantity: largest R-hat, smallest effective sample size (`ess`: of
         bulk and tail; `ess_bulk`) and largest share of divergent draws, and how many chains; empty for exact draws.
     """

@@ -15,7 +15,7 @@ import numpy as np
 
 from rat_jax.inference.condense import condense_quantities, summaries
 from rat_jax.inference.convergence import fit_in_cache
-from rat_jax.inference.engines import choose, condense_chains, device_kinds, draw_exact, one_device
+from rat_jax.inference.engines import choose, condense_long_enough, device_kinds, draw_exact, one_device
 from rat_jax.inference.settings import QUANTILES, Problem, Settings, system_seed
 from rat_jax.model.declaration import Policy
 from rat_jax.model.patterns import CountTable, count_table
@@ -46,6 +46,7 @@ class Resampling:
     budget: str
     abstention: str
     replicates: int
+    min_ess: float = 0
     devices: Sequence[Any] | None = None
     _orders: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
@@ -92,7 +93,7 @@ class Resampling:
         method, _ = choose(self.method, network, table, self.concentration)
         if method == "exact":
             return self._figures(draw_exact(problem, seed, self.settings, None).cells) | bought
-        found = condense_chains(method, problem, seed, self.settings, self._condensed) | bought
+        found = condense_long_enough(method, problem, seed, self.settings, self._condensed, self.min_ess) | bought
         if those.start < EXACT_BESIDE and choose("auto", network, table, self.concentration)[0] == "exact":
             first = replace(problem, table=table.take(np.arange(min(EXACT_BESIDE - those.start, len(those)))))
             figures = self._figures(draw_exact(first, seed, self.settings, None).cells)

@@ -15,6 +15,7 @@ def main() -> None:
     asked = json.loads(sys.argv[1])
     num_warmup, num_samples, num_chains = asked["settings"]
     effort = {"num_warmup": num_warmup, "num_samples": num_samples, "num_chains": num_chains}
+    effort |= {"min_ess": asked["min_ess"]}
     start, health, fits = time.monotonic(), [], 0
     for name in tables.CONFIGURATIONS:
         study = rat.allocation_study(
@@ -22,7 +23,7 @@ def main() -> None:
         )
         fits += len(study.table[["strategy", "additional"]].drop_duplicates()) * asked["replicates"]
         if len(study.health):
-            health.append((float(study.health["ess"].min()), float(study.health["r_hat"].max())))
+            health.append((float(study.health["ess_bulk"].min()), float(study.health["r_hat"].max())))
     seconds = time.monotonic() - start
     least = min((ess for ess, _ in health), default=float(num_samples * num_chains))
     found = {"study_seconds": seconds, "fits": fits, "ess_least": least, "peak_bytes": common.peak_bytes()}
