@@ -95,7 +95,7 @@ def sample_lanes(
             return finish(lanes, _run(potential, work(lanes), settings, grain, advance))
 
     def one_apart(lanes: np.ndarray) -> dict[str, np.ndarray]:
-        cache = jax.config.jax_compilation_cache_dir
+        cache = jax.config.values["jax_compilation_cache_dir"]
         found = run_apart(_unit_apart, cache, precision, potential, work, finish, lanes, settings, grain)
         advance(len(lanes) * (settings.num_warmup + settings.num_samples))
         return found
