@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
     from rat_jax.studies.compare import compare
+    from rat_jax.studies.gate import Gate, gate
     from rat_jax.studies.information_gain import information_gain
     from rat_jax.studies.leave_one_out import LeaveOneOut, leave_one_out
     from rat_jax.studies.next_labels import next_labels
@@ -73,6 +74,7 @@ _HOMES = {
     "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
     "rat_jax.studies.compare": ("compare",),
+    "rat_jax.studies.gate": ("Gate", "gate"),
     "rat_jax.studies.information_gain": ("information_gain",),
     "rat_jax.studies.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "rat_jax.studies.next_labels": ("next_labels",),
@@ -104,6 +106,7 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Diagnostics",
+    "Gate",
     "JudgeReplaces",
     "JudgeTransfer",
     "JudgeWorth",
@@ -142,6 +145,7 @@ __all__ = [
     "datasets",
     "example_labels",
     "fit",
+    "gate",
     "impute",
     "impute_draws",
     "information_gain",

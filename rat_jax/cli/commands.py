@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from rat_jax import __version__
-from rat_jax.cli import allocation, comparison, planning, work
+from rat_jax.cli import allocation, comparison, gating, planning, work
 from rat_jax.cli.comparison_options import CompareOptions
+from rat_jax.cli.gate_options import GateOptions
 from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, OptionalLabelFile, SelectedBy, with_options
 from rat_jax.cli.plan_options import PlanOptions
 from rat_jax.cli.study_options import StudyOptions
@@ -129,6 +130,14 @@ def compare(labels: LabelFile, column: Columns = None, levels: Levels = None, *,
     """Which system is better, how sure that is, where the difference comes from, and what its abstentions cost."""
     comparison.check_options(options, labels)
     return comparison.compare_and_tell(work.read(labels, column, levels, options.model), options)
+
+
+@app.command()
+@with_options(GateOptions)
+def gate(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: GateOptions) -> int:
+    """Whether what must hold does, for a build to pass or fail: exit code 0 met, 2 not met or no verdict, 1 not run."""
+    gating.check_options(options, labels)
+    return gating.gate_and_tell(work.read(labels, column, levels, options.model), options)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from rat_jax.cli.terminal import BAD_VERDICT, COULD_NOT_RUN, DONE, complain, pro
 
 if TYPE_CHECKING:
     from rat_jax.cli.comparison_options import CompareOptions
+    from rat_jax.cli.gate_options import GateOptions
     from rat_jax.inference.posterior import Posterior
     from rat_jax.labels import Labels, LoadReport
     from rat_jax.studies.certify import Certificate
@@ -80,7 +81,7 @@ def fit_and_tell(labels: Labels, options: FitOptions) -> int:
     return max([fitted, *codes])
 
 
-def fit_labels(labels: Labels, options: FitOptions | CompareOptions) -> Posterior:
+def fit_labels(labels: Labels, options: FitOptions | CompareOptions | GateOptions) -> Posterior:
     """The posterior of the labels, whatever its verdict, with a bar while it runs."""
     import rat_jax as rat
 
