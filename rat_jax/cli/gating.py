@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def check_options(options: GateOptions, labels: Path) -> None:
     """Find what is misspelt, or a file that cannot be written, before any work is done."""
-    from rat_jax.studies.gate import EXAMPLE, read_requirement
+    from rat_jax.studies.requirement import EXAMPLE, read_requirement
 
     if not options.require:
         raise ValueError(f'expected --require with what must hold, such as --require "{EXAMPLE}"')
@@ -41,7 +41,7 @@ def gate_and_tell(labels: Labels, options: GateOptions) -> int:
         facts: dict[str, Any] = found.to_dict()
         facts |= {"diagnostics": posterior.diagnostics.to_dict(), "provenance": provenance}
         write_whole(options.json, lambda path: path.write_text(to_json(facts), encoding="ascii"))
-    PlainConsole().print(printable(str(found)))
+    PlainConsole().print("\n".join(map(printable, str(found).split("\n"))))
     if found.ok:
         return DONE
     return complain(f"exit code {BAD_VERDICT}: the gate is not passed", BAD_VERDICT)

@@ -7,38 +7,39 @@ probable it is, and whether that is enough.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rat_jax.inference.convergence import convergence
+from rat_jax.inference.fit import selection_problem
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import QUANTILES
+from rat_jax.model.declaration import Policy
+from rat_jax.model.network import Network
+from rat_jax.model.quantities import elements
 from rat_jax.naming import checked
-from rat_jax.studies.asked import asked
+from rat_jax.studies.asked import asked, judged
+from rat_jax.studies.requirement import EXAMPLE, HOLDS, Sentence, Term, read_requirement
 from rat_jax.studies.wording import of_draws, with_interval
 
-EXAMPLE = "p_G[new] - p_G[old] > -0.01 with 0.95"
-SHAPE = re.compile(r"^(?P<left>.+?)\s*(?P<sign>[<>])\s*(?P<bound>\S+)\s+with\s+(?P<needed>\S+)$")
-TERM = re.compile(
-    r"\s*(?P<sign>[+-]?)\s*(?:(?P<times>\d[\d.]*)\s*\*\s*)?(?P<name>[A-Za-z_]\w*(?:\.\w+)*)(?P<of>(?:\[[^\]]*\])*)\s*"
-)
 CLOSE = 2.0  # Monte Carlo errors between the probability and the one that is needed
+MET, NOT_MET, NONE = "met", "not met", "none"
 
 
 @dataclass(frozen=True)
 class Requirement:
     """One sentence and what the posterior says of it.
 
-    mean, low, high: of the left side, mean and 95 % interval. probability: of the sentence, in [0, 1]; mcse: its
-    Monte Carlo error; needed: the probability that was asked for, in (0, 1).
-    problems: why there is no verdict, in sentences; empty where there is one.
+    left: the quantities of the sentence, brought to one side; mean, low, high: posterior mean and 95 % interval of it.
+    probability: of the sentence, in [0, 1]; mcse: its Monte Carlo error; needed: the probability that was asked for,
+    in (0, 1). problems: why there is no verdict, in sentences; empty where there is one.
     """
 
     text: str
+    left: str
     mean: float
     low: float
     high: float
@@ -48,182 +49,236 @@ class Requirement:
     problems: tuple[str, ...] = ()
 
     @property
+    def verdict(self) -> str:
+        """ "met" where the sentence is at least as probable as it has to be, else "not met"; "none" for no verdict."""
+        return NONE if self.problems else MET if self.probability >= self.needed else NOT_MET
+
+    @property
     def met(self) -> bool | None:
         """Whether the sentence is as probable as it has to be; None where there is no verdict."""
-        return None if self.problems else self.probability >= self.needed
+        return None if self.problems else self.verdict == MET
 
     @property
     def is_close(self) -> bool:
         """Whether other draws could have turned the verdict."""
         return abs(self.probability - self.needed) < CLOSE * self.mcse
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not met for lack of labels: its opposite is not as probable as it has to be either."""
+        return self.verdict == NOT_MET and self.probability > 1 - self.needed
+
     def sentence(self) -> str:
-        """The verdict and what it rests on."""
+        """The verdict and what it rests on, on two lines."""
         if self.problems:
-            return f"NO VERDICT  {self.text}: {'; '.join(self.problems)}"
-        word = "met" if self.met else "NOT MET"
-        close = "; close: other draws could turn it, sample longer" if self.is_close else ""
-        side = f"{self.mean:.3f} {with_interval(self.low, self.high, sign=False)}"
-        return f"{word}  {self.text}: probability {of_draws(self.probability)}, left side {side}{close}"
+            return f"NO VERDICT: {self.text}\n    {'; '.join(problem.rstrip('.') for problem in self.problems)}."
+        lead = f"met: {self.text}" if self.met else f"NOT MET: {self.text}"
+        said = [f"probability {of_draws(self.probability)}"]
+        said += [f"{self.left} is {self.mean:.3f} {with_interval(self.low, self.high, sign=False)}"]
+        if self.is_close:
+            said.append(f"close: Monte Carlo error {self.mcse:.4f}, other draws could turn it; raise num_samples")
+        if self.is_open:
+            said.append("open: its opposite is not certain either, more labels can settle it (see plan)")
+        return f"{lead}\n    {'; '.join(said)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values."""
         figures = {"mean": self.mean, **dict(zip(QUANTILES, (self.low, self.high), strict=True))}
-        chance = {"probability": self.probability, "mcse": self.mcse, "needed": self.needed, "close": self.is_close}
-        return {"requirement": self.text, "met": self.met, **figures, **chance, "problems": list(self.problems)}
+        chance = {"probability": self.probability, "mcse": self.mcse, "needed": self.needed}
+        verdict = {"verdict": self.verdict, "met": self.met, "close": self.is_close, "open": self.is_open}
+        facts = {"requirement": self.text, **verdict, **chance, "left": self.left, **figures}
+        return facts | {"problems": list(self.problems)}
 
 
 @dataclass(frozen=True)
 class Gate:
-    """All requirements together."""
+    """All requirements together; true in a condition where the gate is passed.
+
+    notes: what to know of the posterior although it forbids no verdict, in sentences.
+    """
 
     requirements: tuple[Requirement, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether every requirement has a verdict and is met."""
-        return all(one.met is True for one in self.requirements)
+        return all(one.verdict == MET for one in self.requirements)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def conclusion(self) -> str:
+        """Passed or not, and how many of the requirements are met, in one sentence."""
+        verdicts = [one.verdict for one in self.requirements]
+        others = {f"{verdicts.count(NOT_MET)} not met": NOT_MET, f"{verdicts.count(NONE)} without a verdict": NONE}
+        said = [f"{verdicts.count(MET)} of {len(verdicts)} met", *(t for t, v in others.items() if v in verdicts)]
+        return f"The gate is {'' if self.ok else 'not '}passed: {', '.join(said)}."
 
     def __str__(self) -> str:
-        return "\n".join(one.sentence() for one in self.requirements)
+        notes = [f"Note: {note}" for note in self.notes]
+        return "\n".join([*(one.sentence() for one in self.requirements), *notes, self.conclusion()])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON-able values: `ok` and the list of `requirements`."""
-        return {"ok": self.ok, "requirements": [one.to_dict() for one in self.requirements]}
+        """Plain JSON-able values: `ok`, the list of `requirements`, and `notes`."""
+        return {
+            "ok": self.ok,
+            "requirements": [one.to_dict() for one in self.requirements],
+            "notes": list(self.notes),
+        }
 
 
 def gate(fit: Posterior, require: str | Sequence[str]) -> Gate:
     """Whether a posterior meets one or several requirements.
 
-    require: sentences of the shape "LEFT > NUMBER with PROBABILITY" (or <). LEFT adds and subtracts scalar quantities
-        of systems, "p_G[new] - p_G[old]", each perhaps times a number, "0.5 * p_T[new]"; the system may be left out
-        where there is one. PROBABILITY is in (0, 1).
+    require: sentences of the shape "QUANTITIES > NUMBER with PROBABILITY" (or <, >=, <=). Scalar quantities of systems
+        are added and subtracted, "p_G[new] - p_G[old]", each perhaps times a number, "0.5 * p_T[new]"; they and
+        numbers may stand on both sides. The system may be left out where there is one; an element of a quantity comes
+        before it, "theta_A[partial][new]". PROBABILITY is in (0, 1).
 
     A requirement is met where its posterior probability is at least PROBABILITY. There is no verdict where the sampling
-    cannot be trusted or the labels do not inform a quantity on the left. The Monte Carlo error of the probability is
-    told, and where it could turn the verdict that is said.
+    cannot be trusted, or the labels do not inform a quantity of it or what is asked of a system's quantities together.
+    The Monte Carlo error of the probability is told, and where it could turn the verdict that is said.
 
     Raises ValueError for a sentence of another shape, and for unknown quantities and systems.
 
     Examples
     --------
     >>> import rat_jax as rat
-    >>> found = rat.gate(rat.fit(rat.example_labels()), "p_G[reference] - p_G[gpt-4o] > -0.01 with 0.95")
+    >>> fit = rat.fit(rat.example_labels())
+    >>> found = rat.gate(fit, "p_G[reference] - p_G[gpt-4o] > -0.01 with 0.95")
     >>> found.ok
     True
+    >>> print(rat.gate(fit, ["p_G[reference] > p_G[gpt-4o] with 0.9", "p_T[reference] > 0.95 with 0.9"]).conclusion())
+    The gate is not passed: 1 of 2 met, 1 not met.
     """
-    sentences = [require] if isinstance(require, str) else list(require)
-    if not sentences:
-        raise ValueError(f'require: expected a sentence such as "{EXAMPLE}", found none')
-    return Gate(tuple(_required(fit, sentence) for sentence in sentences))
+    sentences = [require] if isinstance(require, str) else require
+    if not isinstance(sentences, Sequence) or not sentences:
+        raise ValueError(f'require: expected a sentence such as "{EXAMPLE}", or a list of them, found {require!r}')
+    asked_for = [read_requirement(sentence) for sentence in sentences]
+    check_names(asked_for, fit.network, fit.policies, fit.systems)
+    note = selection_problem(fit.network, fit.provenance.get("selected_by", ()))
+    return Gate(tuple(_required(fit, sentence) for sentence in asked_for), () if note is None else (note,))
 
 
-@dataclass(frozen=True)
-class Term:
-    """A quantity of a system (None: not named), times a number."""
-
-    times: float
-    name: str
-    system: str | None
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A requirement as it was written: terms on the left, > or <, a bound, and the probability that is needed."""
-
-    terms: tuple[Term, ...]
-    sign: str
-    bound: float
-    needed: float
+def check_names(
+    sentences: Sequence[Sentence], network: Network, policies: Mapping[str, Policy], systems: Sequence[str]
+) -> None:
+    """Raises ValueError for a quantity or a system that is not there; nothing needs to be fitted for that."""
+    known = _known(network, policies)
+    for sentence in sentences:
+        for term in sentence.terms:
+            _placed(sentence, term, known, systems)
 
 
-def read_requirement(text: str) -> Sentence:
-    """The parts of a requirement; what stands in the last brackets of a term is taken for the system.
-
-    Raises ValueError for another shape.
-
-    >>> read_requirement("p_T[a] > 0.5 with 0.9").terms
-    (Term(times=1.0, name='p_T', system='a'),)
-    """
-    found = SHAPE.match(text.strip())
-    if found is None:
-        raise ValueError(f'requirement {text!r}: expected the shape "{EXAMPLE}"')
-    needed = _number(text, found["needed"], "the probability after 'with'")
-    if not 0 < needed < 1:
-        raise ValueError(f"requirement {text!r}: expected a probability between 0 and 1 after 'with', found {needed:g}")
-    return Sentence(_terms(text, found["left"]), found["sign"], _number(text, found["bound"], "the bound"), needed)
+def _known(network: Network, policies: Mapping[str, Policy]) -> list[str]:
+    return list(elements(network, policies, np.full(network.num_cells, 0.5)))
 
 
-def _terms(text: str, left: str) -> tuple[Term, ...]:
-    terms, at = [], 0
-    while at < len(left):
-        found = TERM.match(left, at)
-        if found is None or (terms and not found["sign"]):
-            raise ValueError(
-                f"requirement {text!r}: cannot read {left[at:].strip()!r}; expected quantities of systems, added or "
-                "subtracted, such as p_G[new] - p_G[old]"
-            )
-        times = _number(text, found["times"], "the factor") if found["times"] else 1.0
-        brackets = re.findall(r"\[([^\]]*)\]", found["of"])
-        name = found["name"] + "".join(f"[{b}]" for b in brackets[:-1])
-        terms.append(Term(-times if found["sign"] == "-" else times, name, brackets[-1] if brackets else None))
-        at = found.end()
-    return tuple(terms)
-
-
-def _number(text: str, written: str, what: str) -> float:
+def _placed(sentence: Sentence, term: Term, known: Sequence[str], systems: Sequence[str]) -> tuple[str, str]:
+    """Quantity and system of a term: the last brackets are a system, or an element where there is one system only."""
     try:
-        value = float(written)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"requirement {text!r}: expected {what} to be a number, found {written!r}")
-    return value
+        last = term.brackets[-1] if term.brackets else None
+        if last is not None and (system := _named(last, systems)):
+            return _quantity(str(Term(1.0, term.name, term.brackets[:-1])), known), system
+        has_elements = any(quantity.startswith(f"{term.name}[") for quantity in known)
+        if last is not None and not (has_elements and len(term.brackets) == 1):
+            checked(last, systems, "system")
+        quantity = _quantity(str(term), known)
+        if len(systems) > 1:
+            raise ValueError(
+                f"expected a system in brackets after {quantity}, such as {quantity}[{systems[0]}]; there are "
+                f"{', '.join(map(repr, systems[:10]))}"
+            )
+        return quantity, systems[0]
+    except ValueError as error:
+        raise ValueError(f"requirement {sentence.text!r}: {error}") from error
 
 
-def _required(fit: Posterior, text: str) -> Requirement:
-    sentence = read_requirement(text)
+def _named(text: str, systems: Sequence[str]) -> str | None:
+    """The system that is called so, blanks at the ends left aside; None where there is none."""
+    return text if text in systems else text.strip() if text.strip() in systems else None
+
+
+def _quantity(name: str, known: Sequence[str]) -> str:
+    if name not in known and (element := next((q for q in known if q.startswith(f"{name}[")), None)):
+        raise ValueError(f"expected a quantity with one value, {name} has several; name one such as {element}")
+    return checked(name, known, "quantity")
+
+
+def _required(fit: Posterior, sentence: Sentence) -> Requirement:
+    known = _known(fit.network, fit.policies)
     draws, mean, problems = np.zeros(1), 0.0, []
+    parts: dict[str, list[tuple[float, str]]] = {}
     for term in sentence.terms:
-        name, system = _placed(fit, text, term)
+        name, system = _placed(sentence, term, known, fit.systems)
         one = asked(fit, name, [system])
         draws = draws + term.times * one.draws[0]
         mean += term.times * float(one.table["mean"].iloc[0])
-        problems += one.problems()
-    holds = (draws > sentence.bound) if sentence.sign == ">" else (draws < sentence.bound)
+        problems += one.problems() if one.sampling_ok else [_sampling(fit)]
+        parts.setdefault(system, []).append((term.times, name))
+    if not problems:
+        problems = _together(fit, parts)
+    holds = HOLDS[sentence.relation](draws, sentence.bound)
     low, high = np.quantile(draws, list(QUANTILES.values()))
     probability = float(holds.mean())
     return Requirement(
-        text=text.strip(),
+        text=sentence.text,
+        left=_written(sentence.terms),
         mean=mean,
         low=float(low),
         high=float(high),
         probability=probability,
-        mcse=_error(fit, holds, probability),
+        mcse=_error(fit, draws, holds, probability),
         needed=sentence.needed,
         problems=tuple(dict.fromkeys(problems)),
     )
 
 
-def _placed(fit: Posterior, text: str, term: Term) -> tuple[str, str]:
-    """Quantity and system of a term; where there is one system the brackets may belong to the quantity."""
-    known = {str(q) for q in fit.summary().index.unique("quantity")}
-    if term.system is None or (term.system not in fit.systems and f"{term.name}[{term.system}]" in known):
-        name = term.name if term.system is None else f"{term.name}[{term.system}]"
-        if len(fit.systems) > 1:
-            raise ValueError(
-                f"requirement {text!r}: {name} of which system? Name it in brackets, {name}[{fit.systems[0]}]; "
-                f"there are {', '.join(map(repr, fit.systems[:5]))}"
-            )
-        return name, fit.systems[0]
-    return term.name, checked(term.system, fit.systems, f"requirement {text!r}: system")
+def _written(terms: Sequence[Term]) -> str:
+    """Quantities added up, as they are written: "p_G[new] - 0.5 * p_G[old]"."""
+    parts = []
+    for term in terms:
+        size = "" if abs(term.times) == 1 else f"{abs(term.times):g} * "
+        sign = ("- " if term.times < 0 else "+ ") if parts else ("-" if term.times < 0 else "")
+        parts.append(f"{sign}{size}{term}")
+    return " ".join(parts)
 
 
-def _error(fit: Posterior, holds: np.ndarray, probability: float) -> float:
-    """Monte Carlo error of a probability from its yes and no at every draw, chains end to end."""
+def _sampling(fit: Posterior) -> str:
+    """Why the draws cannot be trusted and what to do about it."""
+    found = fit.diagnostics
+    return "; ".join([found.verdict.rstrip("."), *found.problems])
+
+
+def _together(fit: Posterior, parts: Mapping[str, Sequence[tuple[float, str]]]) -> list[str]:
+    """Where each quantity of a system is informed, but what is asked of them together is not, in sentences."""
+    problems = []
+    for system, terms in parts.items():
+        if len(terms) < 2:
+            continue
+        name = _written([Term(times, quantity) for times, quantity in terms])
+        verdict = judged(fit, {name: _sum(fit, terms)}, [system])[system, name]
+        if not verdict.ok:
+            problems.append(f"{name} of {system} is not informed by the labels: {verdict.advice}")
+    return problems
+
+
+def _sum(fit: Posterior, terms: Sequence[tuple[float, str]]) -> Callable[[np.ndarray], np.ndarray]:
+    def value(cells: np.ndarray) -> np.ndarray:
+        found = elements(fit.network, fit.policies, cells)
+        return np.sum([times * found[name] for times, name in terms], axis=0)
+
+    return value
+
+
+def _error(fit: Posterior, draws: np.ndarray, holds: np.ndarray, probability: float) -> float:
+    """Monte Carlo error of a probability from the draws and its yes or no at each of them, chains end to end."""
     spread = math.sqrt(probability * (1 - probability))
-    if spread == 0:
-        return 1.5 / len(holds)  # none among n draws says: under 3 / n, with 95 % certainty
-    chains = fit.data.sizes["chain"]
-    size = convergence(holds.reshape(chains, -1).astype(float)).ess_mean if chains > 1 else len(holds)
-    return spread / math.sqrt(float(size))
+    if fit.sample_stats is None:
+        size = len(holds)
+    else:
+        chains = fit.data.sizes["chain"]
+        marks = (holds if spread else draws).reshape(chains, -1).astype(float)
+        size = float(convergence(marks).ess_mean)
+    return spread / math.sqrt(size) if spread else 1.5 / size  # none among n says: under 3 / n, with 95 % certainty
