@@ -86,7 +86,7 @@ def fit(
 ) -> int:
     """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
     work.check_options(options, labels)
-    return work.fit_and_tell(work.read(labels, column, levels, options.model, selected_by), options)
+    return work.fit_and_tell(work.read(labels, column, levels, options.fitting.model, selected_by), options)
 
 
 @app.command()
@@ -110,7 +110,7 @@ def study(
 ) -> int:
     """Where should the next labels go: resample a table with every label, or rows made from known parameters."""
     allocation.check_options(options, labels, column, levels)
-    population = options.population() if labels is None else work.read(labels, column, levels, options.model)
+    population = options.population() if labels is None else work.read(labels, column, levels, options.fitting.model)
     return allocation.study_and_tell(population, options)
 
 
@@ -121,7 +121,7 @@ def plan(
 ) -> int:
     """What to label next, and what it buys: the width of an interval for a budget, or the budget for a width."""
     planning.check_options(options, labels, column, levels)
-    return planning.plan_and_tell(work.read(labels, column, levels, options.model) if labels else None, options)
+    return planning.plan_and_tell(work.read(labels, column, levels, options.fitting.model) if labels else None, options)
 
 
 @app.command()
@@ -129,7 +129,7 @@ def plan(
 def compare(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: CompareOptions) -> int:
     """Which system is better, how sure that is, where the difference comes from, and what its abstentions cost."""
     comparison.check_options(options, labels)
-    return comparison.compare_and_tell(work.read(labels, column, levels, options.model), options)
+    return comparison.compare_and_tell(work.read(labels, column, levels, options.fitting.model), options)
 
 
 @app.command()
@@ -137,7 +137,7 @@ def compare(labels: LabelFile, column: Columns = None, levels: Levels = None, *,
 def gate(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: GateOptions) -> int:
     """Whether what must hold does, for a build to pass or fail: exit code 0 met, 2 not met or no verdict, 1 not run."""
     gating.check_options(options, labels)
-    return gating.gate_and_tell(work.read(labels, column, levels, options.model), options)
+    return gating.gate_and_tell(work.read(labels, column, levels, options.fitting.model), options)
 
 
 @app.command()

@@ -21,8 +21,7 @@ def check_options(options: GateOptions, labels: Path) -> None:
         raise ValueError(f'expected --require with what must hold, such as --require "{EXAMPLE}"')
     for sentence in options.require:
         read_requirement(sentence)
-    options.priors()
-    options.judge_rates()
+    options.fitting.arguments()
     work.check_targets([labels], options.files(), None)
 
 
@@ -34,7 +33,7 @@ def gate_and_tell(labels: Labels, options: GateOptions) -> int:
     from rat_jax.report.words import printable
     from rat_jax.studies.gate import gate
 
-    posterior = work.fit_labels(labels, options)
+    posterior = work.fit_labels(labels, options.fitting)
     found = gate(posterior, options.require or ())
     if options.json is not None:
         provenance = {"source": work.report_of(labels).source, **posterior.provenance}

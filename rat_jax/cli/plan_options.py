@@ -10,8 +10,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
-from rat_jax.cli import options
-from rat_jax.cli.options import OUTPUT, numbers, option, pairs
+from rat_jax.cli.options import OUTPUT, Fitting, LeftOut, named_numbers, numbers, option, pairs
 
 _ASKED, _GUESS = "What is asked", "Instead of a label table"
 
@@ -90,16 +89,7 @@ class PlanOptions:
         bool, option("Expected widths only: do not try the best purchases by simulation.", "--no-simulation")
     ] = False
     replicates: Annotated[int, option("Simulations of a purchase.")] = 400
-    model: options.Model = "rat"
-    method: options.Method = "auto"
-    seed: options.Seed = 0
-    prior: options.Prior = None
-    num_warmup: options.Warmup = 1000
-    num_samples: options.Samples = 1000
-    num_chains: options.Chains = 4
-    policy: options.PolicyName = None
-    judge_structure: options.JudgeStructure = None
-    judge_rate: options.JudgeRate = None
+    fitting: Annotated[Fitting, LeftOut.of("judge_shared")] = Fitting()
     json: Annotated[Path | None, option("The plan and the labels to buy as JSON.", metavar="FILE", panel=OUTPUT)] = None
     csv: Annotated[
         Path | None, option("The labels to buy next (--next), else the curve.", metavar="FILE", panel=OUTPUT)
@@ -131,8 +121,7 @@ class PlanOptions:
 
     def costs(self) -> dict[str, float]:
         """Cost of a label by its name."""
-        given = pairs("--cost", "LABEL=COST", self.cost)
-        return {name: numbers("--cost", name, text, "2", most=1)[0] for name, text in given}
+        return named_numbers("--cost", "LABEL=COST", self.cost, "2")
 
     def arguments(self, is_guess: bool) -> dict[str, Any]:
         """What `plan` takes beside its source."""
@@ -147,21 +136,16 @@ class PlanOptions:
             "probability": self.probability,
             "confirm": "nuts" if self.simulate_by_chains else not self.no_simulation,
             "replicates": self.replicates,
-            "seed": self.seed,
+            "seed": self.fitting.seed,
         }
         if is_guess:
-            found |= {"model": self.model, "priors": options.priors(self.prior) or None, "policy": self.policy}
+            found |= {
+                "model": self.fitting.model,
+                "priors": self.fitting.priors() or None,
+                "policy": self.fitting.policy,
+            }
             found |= {} if self.prior_weight is None else {"prior_weight": self.prior_weight}
         return found
-
-    def fitting(self) -> dict[str, Any]:
-        """What `fit` takes beside the labels."""
-        names = ("model", "method", "seed", "policy", "num_warmup", "num_samples", "num_chains")
-        return {name: getattr(self, name) for name in names} | {
-            "priors": options.priors(self.prior),
-            "judge_structure": self.judge_structure or "joint",
-            "judge_rates": options.judge_rates(self.judge_rate),
-        }
 
 
 def _number(part: str, text: str) -> float:
