@@ -233,18 +233,95 @@ def folder(tmp_path, monkeypatch):
 def test_the_command_answers_with_its_exit_code_and_a_file(folder, capsys):
     met, not_met = "p_G[new] - p_G[old] > -0.05 with 0.9", "p_G[new] - p_G[old] < -0.05 with 0.9"
     assert cli.main(["gate", "labels.csv", "--require", met, "--json", "gate.json"]) == 0
-    assert capsys.readouterr().out.startswith("met: p_G[new]")
+    assert "\nmet: p_G[new]" in capsys.readouterr().out
     facts = json.loads(Path("gate.json").read_text())
     assert facts["ok"] is True and facts["requirements"][0]["needed"] == 0.9 and facts["diagnostics"]["ok"] is True
     assert cli.main(["gate", "labels.csv", "--require", met, "--require", not_met, "--json", "gate.json"]) == 2
     said = capsys.readouterr()
     assert (
-        said.out.splitlines()[2].startswith("NOT MET: ")
-        and "\\n" not in said.out
-        and json.loads(Path("gate.json").read_text())["ok"] is False
+        "\nNOT MET: " in said.out and "\\n" not in said.out and json.loads(Path("gate.json").read_text())["ok"] is False
     )
 
 
-def test_bad_sentences_are_found_before_anything_is_fitted(folder, capsys):
-    assert "expected --require" in refusal(["gate", "labels.csv"], capsys)
-    assert "the shape is" in refusal(["gate", "labels.csv", "--require", "p_G[new] is good"], capsys)
+def test_requirements_may_stand_in_a_file(folder, capsys):
+    Path("gate.txt").write_text(
+        "\ufeff# what must hold\n\np_G[new] - p_G[old] > -0.05 with 0.9  # not worse\n p_T[new] > 0.3 with 0.9\n"
+    )
+    command = ["gate", "labels.csv", "--requirements", "gate.txt", "--json", "gate.json"]
+    assert cli.main([*command, "--require", "p_A[new] < 0.2 with 0.9"]) == 0
+    told = [one["requirement"] for one in json.loads(Path("gate.json").read_text())["requirements"]]
+    assert told == [
+        "p_A[new] < 0.2 with 0.9",
+        "p_G[new] - p_G[old] > -0.05 with 0.9",
+        "p_T[new] > 0.3 with 0.9",
+    ]
+    assert "3 of 3 met" in capsys.readouterr().out
+    Path("bad.txt").write_text("p_G[new] > 0.5 with 0.9\n# one more\np_G[new] = 0.5 with 0.9\n")
+    assert "bad.txt, line 3: requirement 'p_G[new] = 0.5 with 0.9'" in refusal(
+        ["gate", "labels.csv", "--requirements", "bad.txt"], capsys
+    )
+    Path("empty.txt").write_text("# nothing yet\n")
+    assert "empty.txt: expected requirements, one a line" in refusal(
+        ["gate", "labels.csv", "--requirements", "empty.txt"], capsys
+    )
+    Path("other.txt").write_bytes(b"\xff\xfe\xfa")
+    assert "UTF-8" in refusal(["gate", "labels.csv", "--requirements", "other.txt"], capsys)
+    assert "cannot read the requirements in no.txt" in refusal(
+        ["gate", "labels.csv", "--requirements", "no.txt"], capsys
+    )
+
+
+def test_a_saved_posterior_gives_the_verdict_of_its_labels(folder, capsys):
+    requirement = ["--require", "p_G[new] - p_G[old] > 0.02 with 0.9", "--json"]
+    assert cli.main(["fit", "labels.csv", "--seed", "5", "--output", "saved"]) == 0
+    codes = [
+        cli.main(["gate", "labels.csv", "--seed", "5", *requirement, "one.json"]),
+        cli.main(["gate", "saved", *requirement, "two.json"]),
+    ]
+    one, two = (json.loads(Path(name).read_text()) for name in ("one.json", "two.json"))
+    assert codes[0] == codes[1] and one["requirements"] == two["requirements"]
+    assert two["provenance"]["source"] == "saved" and two["provenance"]["seed"] == 5 and two["rows"]["new"] == 40
+    capsys.readouterr()
+    for option in (["--seed", "3"], ["--num-samples", "9"], ["--column", "R=x"], ["--prior", "theta_R=2,1"]):
+        said = refusal(["gate", "saved", *requirement, "two.json", *option], capsys)
+        assert option[0] in said and "fitted already" in said
+
+
+def test_what_has_no_basis_gets_exit_code_two_and_the_advice(folder, capsys):
+    blind = table(old=24, new=31).drop(columns="R").to_csv(index=False)
+    Path("blind.csv").write_text(blind)
+    require = ["--require", "p_G[new] > 0.001 with 0.5", "--json", "gate.json"]
+    assert cli.main(["gate", "blind.csv", *require]) == 2
+    facts = json.loads(Path("gate.json").read_text(), parse_constant=pytest.fail)
+    assert facts["requirements"][0]["verdict"] == "none" and "label R" in facts["requirements"][0]["problems"][0]
+    said = capsys.readouterr()
+    assert "NO VERDICT" in said.out and "1 without a verdict" in said.err
+    few = ["--method", "nuts", "--num-warmup", "3", "--num-samples", "8"]
+    assert cli.main(["gate", "labels.csv", *few, "--require", "p_T[new] > 0.001 with 0.5", "--json", "gate.json"]) == 2
+    facts = json.loads(Path("gate.json").read_text(), parse_constant=pytest.fail)
+    assert facts["diagnostics"]["ok"] is False and "CANNOT BE TRUSTED" in facts["requirements"][0]["problems"][0]
+
+
+def test_rows_chosen_by_what_the_model_leaves_out_are_warned_about(folder, capsys):
+    require = ["--require", "theta_R[new] > 0.1 with 0.9", "--json", "gate.json"]
+    chosen = table(old=24, new=31).assign(R_J=1)
+    Path("chosen.csv").write_text(chosen.to_csv(index=False))
+    assert cli.main(["gate", "chosen.csv", "--selected-by", "R_J", *require]) == 0
+    assert "R_J" in json.loads(Path("gate.json").read_text())["notes"][0]
+    assert "Note: Rows were chosen" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "expected --require"),
+        (["--require", "p_G[new] is good"], "the shape is"),
+        (["--require", "p_G[nwe] > 0 with 0.9"], "did you mean 'new'"),
+        (["--require", "p_H[new] > 0 with 0.9"], "unknown quantity 'p_H'"),
+        (["--require", "p_G[new] > 0 with 0.9", "--model", "rot"], "did you mean 'rat'"),
+        (["--require", "p_G[new] > 0 with 0.9", "--json", "labels.csv"], "named twice"),
+    ],
+)
+def test_bad_options_are_found_before_anything_is_fitted(options, said, folder, capsys, monkeypatch):
+    monkeypatch.setattr(rat, "fit", lambda *_, **__: pytest.fail("it was fitted"))
+    assert said in refusal(["gate", "labels.csv", *options], capsys)

@@ -14,7 +14,16 @@ from rat_jax import __version__
 from rat_jax.cli import allocation, comparison, gating, planning, work
 from rat_jax.cli.comparison_options import CompareOptions
 from rat_jax.cli.gate_options import GateOptions
-from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, OptionalLabelFile, SelectedBy, with_options
+from rat_jax.cli.options import (
+    Columns,
+    FitOptions,
+    LabelFile,
+    LabelsOrPosterior,
+    Levels,
+    OptionalLabelFile,
+    SelectedBy,
+    with_options,
+)
 from rat_jax.cli.plan_options import PlanOptions
 from rat_jax.cli.study_options import StudyOptions
 from rat_jax.cli.terminal import COULD_NOT_RUN, DONE, INTERRUPTED, complain
@@ -71,7 +80,7 @@ def _rat_jax(
         typer.echo(f"rat-jax {__version__}")
         raise typer.Exit(DONE)
     if context.invoked_subcommand is None:
-        raise UsageError("Name a command: fit, check, study or demo.", context)
+        raise UsageError("Name a command: fit, check, compare, gate, plan, study or demo.", context)
 
 
 @app.command()
@@ -134,10 +143,17 @@ def compare(labels: LabelFile, column: Columns = None, levels: Levels = None, *,
 
 @app.command()
 @with_options(GateOptions)
-def gate(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: GateOptions) -> int:
+def gate(
+    labels: LabelsOrPosterior,
+    column: Columns = None,
+    levels: Levels = None,
+    selected_by: SelectedBy = None,
+    *,
+    options: GateOptions,
+) -> int:
     """Whether what must hold does, for a build to pass or fail: exit code 0 met, 2 not met or no verdict, 1 not run."""
-    gating.check_options(options, labels)
-    return gating.gate_and_tell(work.read(labels, column, levels, options.fitting.model), options)
+    reading = {"column": column, "levels": levels, "selected_by": selected_by}
+    return gating.gate_and_tell(labels, reading, options)
 
 
 @app.command()

@@ -27,6 +27,14 @@ OptionalLabelFile = Annotated[
         show_default=False,
     ),
 ]
+LabelsOrPosterior = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LABELS",
+        help="Label table: .csv, .tsv, .jsonl or .parquet; or a posterior that fit --output saved.",
+        show_default=False,
+    ),
+]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
@@ -252,3 +260,16 @@ def numbers(option: str, name: str, text: str, example: str, most: int | None = 
 def named_numbers(option: str, form: str, values: Sequence[str] | None, example: str) -> dict[str, float]:
     """One number by name, from a repeatable option of the form NAME=NUMBER."""
     return {name: numbers(option, name, text, example, most=1)[0] for name, text in pairs(option, form, values)}
+
+
+def parameters(configuration: str | None, theta: Sequence[str] | None) -> str | dict[str, Any]:
+    """What stands instead of a label table: the name of a configuration, or parameters by name.
+
+    Raises ValueError where both or neither of --configuration and --theta are given.
+    """
+    if (configuration is None) == (not theta):
+        raise ValueError("expected a label table, --configuration or --theta: one of them")
+    if configuration is not None:
+        return configuration
+    found = {name: numbers("--theta", name, text, "0.4") for name, text in pairs("--theta", "NAME=VALUE", theta)}
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}

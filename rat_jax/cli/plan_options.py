@@ -10,7 +10,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
-from rat_jax.cli.options import OUTPUT, Fitting, LeftOut, named_numbers, numbers, option, pairs
+from rat_jax.cli.options import OUTPUT, Fitting, LeftOut, named_numbers, option, parameters
 
 _ASKED, _GUESS = "What is asked", "Instead of a label table"
 
@@ -108,16 +108,8 @@ class PlanOptions:
         return bool(self.budget) or self.width is not None
 
     def guess(self) -> Any:
-        """The name of a configuration, or parameters by name.
-
-        Raises ValueError where both or neither of --configuration and --theta are given.
-        """
-        if (self.configuration is None) == (not self.theta):
-            raise ValueError("expected a label table, --configuration or --theta: one of them")
-        if self.configuration is not None:
-            return self.configuration
-        found = {n: numbers("--theta", n, text, "0.4") for n, text in pairs("--theta", "NAME=VALUE", self.theta)}
-        return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+        """The name of a configuration, or parameters by name. Raises ValueError unless one of them is given."""
+        return parameters(self.configuration, self.theta)
 
     def costs(self) -> dict[str, float]:
         """Cost of a label by its name."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from rat_jax.cli.options import OUTPUT, Fitting, LeftOut, named_numbers, numbers, option, pairs
+from rat_jax.cli.options import OUTPUT, Fitting, LeftOut, named_numbers, option, parameters
 
 _DESIGN, _PARAMETERS, _HOSTS = "Strategies and budgets", "Instead of a label table", "Several hosts"
 FORM = "NAME[=LABELS:SHARE,...]"
@@ -103,16 +103,14 @@ class StudyOptions:
     def population(self) -> dict[str, Any]:
         """Parameters by name, a number or a list of numbers each.
 
-        Raises ValueError where both or neither of --configuration and --theta are given.
+        Raises ValueError unless one of --configuration and --theta is given.
         """
-        if (self.configuration is None) == (not self.theta):
-            raise ValueError("expected a label table, --configuration or --theta: one of them")
-        if self.configuration is not None:
+        found = parameters(self.configuration, self.theta)
+        if isinstance(found, str):
             from rat_jax.labels import datasets
 
-            return dict(datasets.thetas(self.configuration))
-        found = {n: numbers("--theta", n, text, "0.4") for n, text in pairs("--theta", "NAME=VALUE", self.theta)}
-        return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+            return dict(datasets.thetas(found))
+        return found
 
     def together(self) -> dict[str, Any] | None:
         """What `jax.distributed.initialize` takes; None where this process works alone. Raises ValueError."""

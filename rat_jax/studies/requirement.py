@@ -82,12 +82,15 @@ def read_requirement(text: str) -> Sentence:
 def read_requirements(path: Path) -> list[str]:
     """The requirements in a text file, one a line; empty lines, and what follows a # outside brackets, do not count.
 
-    Raises ValueError, with the line, for what is no requirement; also where there is none at all.
+    Raises OSError for a file that cannot be read, and ValueError, with the line, for what is no requirement; also where
+    there is none at all.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected a text file in UTF-8, found other bytes") from error
+    except OSError as error:
+        raise type(error)(f"cannot read the requirements in {path}: {error.strerror or error}") from error
     found = []
     for number, line in enumerate(lines, start=1):
         if sentence := _without_comment(line).strip():
