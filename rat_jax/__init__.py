@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rat_jax.model.priors import Priors
     from rat_jax.model.program import counted, rowwise
     from rat_jax.model.rat import RAT
+    from rat_jax.report.abstention_plot import plot_abstention
     from rat_jax.report.allocation_plot import plot_allocation
     from rat_jax.report.attribution_plot import plot_attribution
     from rat_jax.report.calibration_plot import plot_calibration
@@ -86,6 +87,7 @@ _HOMES = {
     "rat_jax.studies.structures": ("StructureComparison", "compare_structures"),
     "rat_jax.studies.transfer": ("JudgeTransfer", "judge_transfer"),
     "rat_jax.studies.worth": ("JudgeWorth", "judge_worth"),
+    "rat_jax.report.abstention_plot": ("plot_abstention",),
     "rat_jax.report.allocation_plot": ("plot_allocation",),
     "rat_jax.report.attribution_plot": ("plot_attribution",),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
@@ -156,6 +158,7 @@ __all__ = [
     "load",
     "next_labels",
     "plan",
+    "plot_abstention",
     "plot_allocation",
     "plot_attribution",
     "plot_calibration",
