@@ -8,9 +8,11 @@ the change of a question's cost on the right.
 from __future__ import annotations
 
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -107,7 +109,13 @@ def _draw_moves(ax: Axes, found: Abstention, system: str, reach: tuple[float, fl
         odds = np.array([*found.odds, 1.0], float)
         order = np.argsort(odds)
         change = np.array([*own["change"], 0.0])[order]
-        looks = {"color": colour, "marker": marker, "linestyle": dashes, "markersize": 5, "linewidth": 1.6}
+        looks: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "linestyle": dashes,
+            "markersize": 5,
+            "linewidth": 1.6,
+        }
         ax.plot(odds[order], change, gid=f"{system} | {line}", zorder=3, **looks)
         if line == SAME_ODDS:
             low, high = (np.array([*own[f"change_{end}"], 0.0])[order] for end in ("q2.5", "q97.5"))
@@ -154,7 +162,7 @@ def _reach(found: Abstention, systems: list[str]) -> tuple[float, float]:
 
 
 def _explain(figure: Figure, found: Abstention) -> None:
-    marks = [
+    marks: list[Artist] = [
         Line2D([], [], color=BLUE, marker="o", label="declined where it should (goal 100 %)"),
         Line2D([], [], color=ORANGE, marker="s", label="declined where it should not (goal 0 %)"),
     ]
