@@ -116,7 +116,7 @@ def _draw_moves(ax: Axes, found: Abstention, system: str, reach: tuple[float, fl
             "markersize": 5,
             "linewidth": 1.6,
         }
-        ax.plot(odds[order], change, gid=f"{system} | {line}", zorder=3, **looks)
+        ax.plot(odds[order], change, gid=f"{system} | {line}", zorder=3, markersize=5, **looks)
         if line == SAME_ODDS:
             low, high = (np.array([*own[f"change_{end}"], 0.0])[order] for end in ("q2.5", "q97.5"))
             ax.fill_between(odds[order], low, high, color=colour, alpha=0.13, linewidth=0, gid=f"{system} | band")
@@ -167,10 +167,11 @@ def _explain(figure: Figure, found: Abstention) -> None:
         Line2D([], [], color=ORANGE, marker="s", label="declined where it should not (goal 0 %)"),
     ]
     for words, colour, marker, dashes in LINES.values():
-        marks.append(Line2D([], [], color=colour, marker=marker, linestyle=dashes, markersize=5, label=words))
+        looks: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": dashes, "markersize": 5}
+        marks.append(Line2D([], [], label=words, **looks))
     marks.insert(3, Patch(facecolor=BLACK, alpha=0.13, label="its 95 % interval"))
-    looks = {"frameon": False, "fontsize": "small", "title_fontsize": "small", "alignment": "left"}
-    figure.legend(handles=marks, loc="outside lower center", ncols=3, title=f"Costs: {_costs(found)}", **looks)
+    box = {"frameon": False, "fontsize": "small", "title_fontsize": "small", "alignment": "left"}
+    figure.legend(handles=marks, loc="outside lower center", ncols=3, title=f"Costs: {_costs(found)}", **box)
 
 
 def _costs(found: Abstention) -> str:
