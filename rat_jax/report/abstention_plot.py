@@ -113,7 +113,6 @@ def _draw_moves(ax: Axes, found: Abstention, system: str, reach: tuple[float, fl
             "color": colour,
             "marker": marker,
             "linestyle": dashes,
-            "markersize": 5,
             "linewidth": 1.6,
         }
         ax.plot(odds[order], change, gid=f"{system} | {line}", zorder=3, markersize=5, **looks)
