@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rat_jax.model.priors import Priors
     from rat_jax.model.program import counted, rowwise
     from rat_jax.model.rat import RAT
+    from rat_jax.report.abstention_plot import plot_abstention
     from rat_jax.report.allocation_plot import plot_allocation
     from rat_jax.report.attribution_plot import plot_attribution
     from rat_jax.report.calibration_plot import plot_calibration
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from rat_jax.studies.calibrate import Calibration, calibrate
     from rat_jax.studies.certify import Certificate, certify
     from rat_jax.studies.compare import compare
+    from rat_jax.studies.gate import Gate, gate
     from rat_jax.studies.information_gain import information_gain
     from rat_jax.studies.leave_one_out import LeaveOneOut, leave_one_out
     from rat_jax.studies.next_labels import next_labels
@@ -73,6 +75,7 @@ _HOMES = {
     "rat_jax.studies.calibrate": ("Calibration", "calibrate"),
     "rat_jax.studies.certify": ("Certificate", "certify"),
     "rat_jax.studies.compare": ("compare",),
+    "rat_jax.studies.gate": ("Gate", "gate"),
     "rat_jax.studies.information_gain": ("information_gain",),
     "rat_jax.studies.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "rat_jax.studies.next_labels": ("next_labels",),
@@ -84,6 +87,7 @@ _HOMES = {
     "rat_jax.studies.structures": ("StructureComparison", "compare_structures"),
     "rat_jax.studies.transfer": ("JudgeTransfer", "judge_transfer"),
     "rat_jax.studies.worth": ("JudgeWorth", "judge_worth"),
+    "rat_jax.report.abstention_plot": ("plot_abstention",),
     "rat_jax.report.allocation_plot": ("plot_allocation",),
     "rat_jax.report.attribution_plot": ("plot_attribution",),
     "rat_jax.report.calibration_plot": ("plot_calibration",),
@@ -104,6 +108,7 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Diagnostics",
+    "Gate",
     "JudgeReplaces",
     "JudgeTransfer",
     "JudgeWorth",
@@ -142,6 +147,7 @@ __all__ = [
     "datasets",
     "example_labels",
     "fit",
+    "gate",
     "impute",
     "impute_draws",
     "information_gain",
@@ -152,6 +158,7 @@ __all__ = [
     "load",
     "next_labels",
     "plan",
+    "plot_abstention",
     "plot_allocation",
     "plot_attribution",
     "plot_calibration",

@@ -11,9 +11,19 @@ from typing import Annotated
 import typer
 
 from rat_jax import __version__
-from rat_jax.cli import allocation, comparison, planning, work
+from rat_jax.cli import allocation, comparison, gating, planning, work
 from rat_jax.cli.comparison_options import CompareOptions
-from rat_jax.cli.options import Columns, FitOptions, LabelFile, Levels, OptionalLabelFile, SelectedBy, with_options
+from rat_jax.cli.gate_options import GateOptions
+from rat_jax.cli.options import (
+    Columns,
+    FitOptions,
+    LabelFile,
+    LabelsOrPosterior,
+    Levels,
+    OptionalLabelFile,
+    SelectedBy,
+    with_options,
+)
 from rat_jax.cli.plan_options import PlanOptions
 from rat_jax.cli.study_options import StudyOptions
 from rat_jax.cli.terminal import COULD_NOT_RUN, DONE, INTERRUPTED, complain
@@ -70,7 +80,7 @@ def _rat_jax(
         typer.echo(f"rat-jax {__version__}")
         raise typer.Exit(DONE)
     if context.invoked_subcommand is None:
-        raise UsageError("Name a command: fit, check, study or demo.", context)
+        raise UsageError("Name a command: fit, check, compare, gate, plan, study or demo.", context)
 
 
 @app.command()
@@ -85,7 +95,7 @@ def fit(
 ) -> int:
     """Fit every system of a label table and tell how good it is, what fails, and how sure that is."""
     work.check_options(options, labels)
-    return work.fit_and_tell(work.read(labels, column, levels, options.model, selected_by), options)
+    return work.fit_and_tell(work.read(labels, column, levels, options.fitting.model, selected_by), options)
 
 
 @app.command()
@@ -109,7 +119,7 @@ def study(
 ) -> int:
     """Where should the next labels go: resample a table with every label, or rows made from known parameters."""
     allocation.check_options(options, labels, column, levels)
-    population = options.population() if labels is None else work.read(labels, column, levels, options.model)
+    population = options.population() if labels is None else work.read(labels, column, levels, options.fitting.model)
     return allocation.study_and_tell(population, options)
 
 
@@ -120,7 +130,7 @@ def plan(
 ) -> int:
     """What to label next, and what it buys: the width of an interval for a budget, or the budget for a width."""
     planning.check_options(options, labels, column, levels)
-    return planning.plan_and_tell(work.read(labels, column, levels, options.model) if labels else None, options)
+    return planning.plan_and_tell(work.read(labels, column, levels, options.fitting.model) if labels else None, options)
 
 
 @app.command()
@@ -128,7 +138,22 @@ def plan(
 def compare(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: CompareOptions) -> int:
     """Which system is better, how sure that is, where the difference comes from, and what its abstentions cost."""
     comparison.check_options(options, labels)
-    return comparison.compare_and_tell(work.read(labels, column, levels, options.model), options)
+    return comparison.compare_and_tell(work.read(labels, column, levels, options.fitting.model), options)
+
+
+@app.command()
+@with_options(GateOptions)
+def gate(
+    labels: LabelsOrPosterior,
+    column: Columns = None,
+    levels: Levels = None,
+    selected_by: SelectedBy = None,
+    *,
+    options: GateOptions,
+) -> int:
+    """Whether what must hold does, for a build to pass or fail: exit code 0 met, 2 not met or no verdict, 1 not run."""
+    reading = {"column": column, "levels": levels, "selected_by": selected_by}
+    return gating.gate_and_tell(labels, reading, options)
 
 
 @app.command()

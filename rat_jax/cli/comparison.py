@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def check_options(options: CompareOptions, labels: Path) -> None:
     """Find what is misspelt or contradicts, or a file that cannot be written, before any work is done."""
-    for read in (options.priors, options.judge_rates, options.ranking, options.pair, options.costs):
+    for read in (options.fitting.arguments, options.ranking, options.pair, options.costs):
         read()
     work.check_targets([labels], options.files(), options.plot)
 
@@ -27,7 +27,7 @@ def compare_and_tell(labels: Labels, options: CompareOptions) -> int:
     from rat_jax.studies.decision import check_names, decide
 
     check_names(labels.systems, [*(options.system or ()), *(options.pair() or ())], options.costs())
-    posterior = work.fit_labels(labels, options)
+    posterior = work.fit_labels(labels, options.fitting)
     decision = decide(posterior, pair=options.pair(), costs=options.costs(), **options.ranking())
     report = work.report_of(labels)
     _write(posterior, decision, report.source, options)

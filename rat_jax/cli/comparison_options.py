@@ -9,8 +9,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
-from rat_jax.cli import options
-from rat_jax.cli.options import JUDGES, OUTPUT, numbers, option, pairs
+from rat_jax.cli.options import OUTPUT, Fitting, named_numbers, numbers, option
 
 _QUESTION, _WHY, _COSTS = "What is compared", "Where the difference comes from", "Abstention"
 
@@ -71,27 +70,9 @@ class CompareOptions:
             panel=_COSTS,
         ),
     ] = None
-    model: options.Model = "rat"
-    method: options.Method = "auto"
-    seed: options.Seed = 0
-    prior: options.Prior = None
-    num_warmup: options.Warmup = 1000
-    num_samples: options.Samples = 1000
-    num_chains: options.Chains = 4
-    policy: options.PolicyName = None
-    judge_structure: options.JudgeStructure = None
-    judge_shared: Annotated[bool, option("One error table for all systems.", "--judge-shared", panel=JUDGES)] = False
-    judge_rate: options.JudgeRate = None
+    fitting: Fitting = Fitting()
     json: Annotated[Path | None, option("All figures and verdicts as JSON.", metavar="FILE", panel=OUTPUT)] = None
     plot: Annotated[Path | None, option("A figure (.png, .pdf, .svg).", metavar="FILE", panel=OUTPUT)] = None
-
-    def priors(self) -> dict[str, list[float]]:
-        """Concentrations by name of the parameter."""
-        return options.priors(self.prior)
-
-    def judge_rates(self) -> dict[str, float] | None:
-        """Known error rates by name, or None where none is given."""
-        return options.judge_rates(self.judge_rate)
 
     def files(self) -> list[Path]:
         """The files to write."""
@@ -99,9 +80,7 @@ class CompareOptions:
 
     def asked(self) -> str | dict[str, float]:
         """The quantity by name, or weights by state. Raises ValueError where both are given."""
-        weights = {
-            s: numbers("--weight", s, text, "1", most=1)[0] for s, text in pairs("--weight", "STATE=VALUE", self.weight)
-        }
+        weights = named_numbers("--weight", "STATE=VALUE", self.weight, "1")
         if weights and self.quantity != "p_G":
             raise ValueError(f"--weight stands instead of --quantity, found {self.quantity} as well")
         return weights or self.quantity
@@ -130,5 +109,4 @@ class CompareOptions:
 
     def costs(self) -> dict[str, float]:
         """Costs by outcome, those that were given."""
-        given = pairs("--cost", "OUTCOME=COST", self.cost)
-        return {name: numbers("--cost", name, text, "2", most=1)[0] for name, text in given}
+        return named_numbers("--cost", "OUTCOME=COST", self.cost, "2")

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -24,6 +24,14 @@ OptionalLabelFile = Annotated[
     typer.Argument(
         metavar="LABELS",
         help="Label table (for study with every label in every row); or none, with --configuration or --theta.",
+        show_default=False,
+    ),
+]
+LabelsOrPosterior = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LABELS",
+        help="Label table: .csv, .tsv, .jsonl or .parquet; or a posterior that fit --output saved.",
         show_default=False,
     ),
 ]
@@ -57,53 +65,93 @@ def option(help: str, *names: str, panel: str = EFFORT, **details: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **details)
 
 
-Seed = Annotated[int, option("The same seed gives the same numbers.")]
-Prior = Annotated[
-    list[str] | None,
-    option("Beta(A, B) prior of a parameter, such as theta_R=2,1; uniform otherwise. Repeatable.", metavar="NAME=A,B"),
-]
-Warmup = Annotated[int, option("Warm-up iterations of a chain.")]
-Samples = Annotated[int, option("Draws kept of a chain.")]
-Chains = Annotated[int, option("Chains of a system.")]
-Model = Annotated[
-    str, option("rat, judge (also takes a judge's labels) or graded (retrieval in levels).", metavar="NAME")
-]
-Method = Annotated[str, option("exact, nuts, numpyro, or auto: exact where it applies, else nuts.", metavar="NAME")]
-PolicyName = Annotated[
-    str | None,
-    option("What p_G stands for: strict or lenient (model graded).", metavar="NAME", show_default=False),
-]
-JudgeStructure = Annotated[
-    str | None,
-    option(
-        "How a judge errs: joint (the default), factorized, by_abstention or fixed.",
-        metavar="NAME",
-        show_default=False,
-        panel=JUDGES,
-    ),
-]
-JudgeRate = Annotated[
-    list[str] | None,
-    option(
-        "A known error rate for structure fixed, such as tpr_R=0.77; all of them are needed. Repeatable.",
-        metavar="NAME=VALUE",
-        panel=JUDGES,
-    ),
-]
+@dataclasses.dataclass(frozen=True)
+class Fitting:
+    """How labels are fitted, as it was typed: the options that every command with a fit shares."""
+
+    model: Annotated[
+        str, option("rat, judge (also takes a judge's labels) or graded (retrieval in levels).", metavar="NAME")
+    ] = "rat"
+    method: Annotated[
+        str, option("exact, nuts, numpyro, or auto: exact where it applies, else nuts.", metavar="NAME")
+    ] = "auto"
+    seed: Annotated[int, option("The same seed gives the same numbers.")] = 0
+    prior: Annotated[
+        list[str] | None,
+        option(
+            "Beta(A, B) prior of a parameter, such as theta_R=2,1; uniform otherwise. Repeatable.", metavar="NAME=A,B"
+        ),
+    ] = None
+    num_warmup: Annotated[int, option("Warm-up iterations of a chain.")] = 1000
+    num_samples: Annotated[int, option("Draws kept of a chain.")] = 1000
+    num_chains: Annotated[int, option("Chains of a system.")] = 4
+    policy: Annotated[
+        str | None,
+        option("What p_G stands for: strict or lenient (model graded).", metavar="NAME", show_default=False),
+    ] = None
+    judge_structure: Annotated[
+        str | None,
+        option(
+            "How a judge errs: joint (the default), factorized, by_abstention or fixed.",
+            metavar="NAME",
+            show_default=False,
+            panel=JUDGES,
+        ),
+    ] = None
+    judge_shared: Annotated[bool, option("One error table for all systems.", "--judge-shared", panel=JUDGES)] = False
+    judge_rate: Annotated[
+        list[str] | None,
+        option(
+            "A known error rate for structure fixed, such as tpr_R=0.77; all of them are needed. Repeatable.",
+            metavar="NAME=VALUE",
+            panel=JUDGES,
+        ),
+    ] = None
+
+    def priors(self) -> dict[str, list[float]]:
+        """Concentrations by name of the parameter."""
+        given = pairs("--prior", "NAME=A,B", self.prior)
+        return {name: numbers("--prior", name, text, "2,1") for name, text in given}
+
+    def judge_rates(self) -> dict[str, float] | None:
+        """Known error rates by name, or None where none is given."""
+        return named_numbers("--judge-rate", "NAME=VALUE", self.judge_rate, "0.8") or None
+
+    def effort(self) -> dict[str, int]:
+        """How long to sample."""
+        return {name: getattr(self, name) for name in ("num_warmup", "num_samples", "num_chains")}
+
+    def arguments(self) -> dict[str, Any]:
+        """What `fit` takes beside the labels. Raises ValueError for what cannot be read."""
+        return {
+            "model": self.model,
+            "method": self.method,
+            "seed": self.seed,
+            "priors": self.priors(),
+            "policy": self.policy,
+            "judge_structure": self.judge_structure or "joint",
+            "judge_shared": self.judge_shared,
+            "judge_rates": self.judge_rates(),
+            **self.effort(),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class LeftOut:
+    """Beside the type of a record within a record: options that a command does not have, and that stay as they are."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, *names: str) -> LeftOut:
+        return cls(names)
 
 
 @dataclasses.dataclass(frozen=True)
 class FitOptions:
     """Every option that `fit` and `demo` share, as it was typed. A field without a name of its own is named alike."""
 
-    model: Model = "rat"
-    method: Method = "auto"
-    seed: Seed = 0
-    prior: Prior = None
-    num_warmup: Warmup = 1000
-    num_samples: Samples = 1000
-    num_chains: Chains = 4
-    policy: PolicyName = None
+    fitting: Fitting = Fitting()
     certify: Annotated[bool, option("Hold the result against a second, independent engine.", "--certify")] = False
     unlabelled: Annotated[
         int | None,
@@ -115,9 +163,6 @@ class FitOptions:
             show_default=False,
         ),
     ] = None
-    judge_structure: JudgeStructure = None
-    judge_shared: Annotated[bool, option("One error table for all systems.", "--judge-shared", panel=JUDGES)] = False
-    judge_rate: JudgeRate = None
     worth: Annotated[
         bool, option("How much the judge's labels add to the other labels of the same rows.", "--worth", panel=JUDGES)
     ] = False
@@ -131,14 +176,6 @@ class FitOptions:
     ] = None
     plot: Annotated[Path | None, option("A figure (.png, .pdf, .svg).", metavar="FILE", panel=OUTPUT)] = None
 
-    def priors(self) -> dict[str, list[float]]:
-        """Concentrations by name of the parameter."""
-        return priors(self.prior)
-
-    def judge_rates(self) -> dict[str, float] | None:
-        """Known error rates by name, or None where none is given."""
-        return judge_rates(self.judge_rate)
-
     def studies(self) -> list[str]:
         """The studies of the judge that were asked for."""
         return [name for name in ("worth", "structures", "transfer") if getattr(self, name)]
@@ -149,19 +186,19 @@ class FitOptions:
 
 
 def with_options(record: type[Any]) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A decorator: the command with every field of a record as an option, in the place of its parameter `options`."""
-    types = get_type_hints(record, include_extras=True)
-    shared = [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
-        for f in dataclasses.fields(record)
-    ]
+    """A decorator: the command with every field of a record as an option, in the place of its parameter `options`.
+
+    A field that is itself a record stands for all of its fields, with the defaults that it has there.
+    """
+    default = record()
+    shared = list(_parameters(default))
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         own = inspect.signature(command, eval_str=True)
 
         @wraps(command)
         def run(**given: Any) -> int:
-            options = record(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+            options = _filled(default, given)
             return command(**given, options=options)
 
         kept = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
@@ -171,15 +208,25 @@ def with_options(record: type[Any]) -> Callable[[Callable[..., int]], Callable[.
     return decorate
 
 
-def priors(given: Sequence[str] | None) -> dict[str, list[float]]:
-    """Concentrations by name of the parameter, from --prior."""
-    return {name: numbers("--prior", name, text, "2,1") for name, text in pairs("--prior", "NAME=A,B", given)}
+def _parameters(default: Any) -> Iterator[inspect.Parameter]:
+    """The fields of a record as parameters of a command."""
+    types = get_type_hints(type(default), include_extras=True)
+    for field in dataclasses.fields(default):
+        value, annotation = getattr(default, field.name), types[field.name]
+        if dataclasses.is_dataclass(value):
+            left_out = [name for note in get_args(annotation) if isinstance(note, LeftOut) for name in note.names]
+            yield from (parameter for parameter in _parameters(value) if parameter.name not in left_out)
+        else:
+            yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=annotation)
 
 
-def judge_rates(given: Sequence[str] | None) -> dict[str, float] | None:
-    """Known error rates by name from --judge-rate, or None where none is given."""
-    found = list(pairs("--judge-rate", "NAME=VALUE", given))
-    return {name: numbers("--judge-rate", name, text, "0.8", most=1)[0] for name, text in found} or None
+def _filled(default: Any, given: dict[str, Any]) -> Any:
+    """The record with what was given, which is taken out of `given`."""
+    values = {}
+    for field in dataclasses.fields(default):
+        value = getattr(default, field.name)
+        values[field.name] = _filled(value, given) if dataclasses.is_dataclass(value) else given.pop(field.name, value)
+    return dataclasses.replace(default, **values)
 
 
 def pairs(option: str, form: str, values: Sequence[str] | None) -> Iterator[tuple[str, str]]:
@@ -208,3 +255,21 @@ def numbers(option: str, name: str, text: str, example: str, most: int | None = 
         what = "a number" if most == 1 else "numbers"
         raise ValueError(f"{option} {name}: expected {what} such as {name}={example}, found {name}={text}")
     return found
+
+
+def named_numbers(option: str, form: str, values: Sequence[str] | None, example: str) -> dict[str, float]:
+    """One number by name, from a repeatable option of the form NAME=NUMBER."""
+    return {name: numbers(option, name, text, example, most=1)[0] for name, text in pairs(option, form, values)}
+
+
+def parameters(configuration: str | None, theta: Sequence[str] | None) -> str | dict[str, Any]:
+    """What stands instead of a label table: the name of a configuration, or parameters by name.
+
+    Raises ValueError where both or neither of --configuration and --theta are given.
+    """
+    if (configuration is None) == (not theta):
+        raise ValueError("expected a label table, --configuration or --theta: one of them")
+    if configuration is not None:
+        return configuration
+    found = {name: numbers("--theta", name, text, "0.4") for name, text in pairs("--theta", "NAME=VALUE", theta)}
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}

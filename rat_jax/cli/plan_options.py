@@ -10,8 +10,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
-from rat_jax.cli import options
-from rat_jax.cli.options import OUTPUT, numbers, option, pairs
+from rat_jax.cli.options import OUTPUT, Fitting, LeftOut, named_numbers, option, parameters
 
 _ASKED, _GUESS = "What is asked", "Instead of a label table"
 
@@ -90,16 +89,7 @@ class PlanOptions:
         bool, option("Expected widths only: do not try the best purchases by simulation.", "--no-simulation")
     ] = False
     replicates: Annotated[int, option("Simulations of a purchase.")] = 400
-    model: options.Model = "rat"
-    method: options.Method = "auto"
-    seed: options.Seed = 0
-    prior: options.Prior = None
-    num_warmup: options.Warmup = 1000
-    num_samples: options.Samples = 1000
-    num_chains: options.Chains = 4
-    policy: options.PolicyName = None
-    judge_structure: options.JudgeStructure = None
-    judge_rate: options.JudgeRate = None
+    fitting: Annotated[Fitting, LeftOut.of("judge_shared")] = Fitting()
     json: Annotated[Path | None, option("The plan and the labels to buy as JSON.", metavar="FILE", panel=OUTPUT)] = None
     csv: Annotated[
         Path | None, option("The labels to buy next (--next), else the curve.", metavar="FILE", panel=OUTPUT)
@@ -118,21 +108,12 @@ class PlanOptions:
         return bool(self.budget) or self.width is not None
 
     def guess(self) -> Any:
-        """The name of a configuration, or parameters by name.
-
-        Raises ValueError where both or neither of --configuration and --theta are given.
-        """
-        if (self.configuration is None) == (not self.theta):
-            raise ValueError("expected a label table, --configuration or --theta: one of them")
-        if self.configuration is not None:
-            return self.configuration
-        found = {n: numbers("--theta", n, text, "0.4") for n, text in pairs("--theta", "NAME=VALUE", self.theta)}
-        return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+        """The name of a configuration, or parameters by name. Raises ValueError unless one of them is given."""
+        return parameters(self.configuration, self.theta)
 
     def costs(self) -> dict[str, float]:
         """Cost of a label by its name."""
-        given = pairs("--cost", "LABEL=COST", self.cost)
-        return {name: numbers("--cost", name, text, "2", most=1)[0] for name, text in given}
+        return named_numbers("--cost", "LABEL=COST", self.cost, "2")
 
     def arguments(self, is_guess: bool) -> dict[str, Any]:
         """What `plan` takes beside its source."""
@@ -147,21 +128,16 @@ class PlanOptions:
             "probability": self.probability,
             "confirm": "nuts" if self.simulate_by_chains else not self.no_simulation,
             "replicates": self.replicates,
-            "seed": self.seed,
+            "seed": self.fitting.seed,
         }
         if is_guess:
-            found |= {"model": self.model, "priors": options.priors(self.prior) or None, "policy": self.policy}
+            found |= {
+                "model": self.fitting.model,
+                "priors": self.fitting.priors() or None,
+                "policy": self.fitting.policy,
+            }
             found |= {} if self.prior_weight is None else {"prior_weight": self.prior_weight}
         return found
-
-    def fitting(self) -> dict[str, Any]:
-        """What `fit` takes beside the labels."""
-        names = ("model", "method", "seed", "policy", "num_warmup", "num_samples", "num_chains")
-        return {name: getattr(self, name) for name in names} | {
-            "priors": options.priors(self.prior),
-            "judge_structure": self.judge_structure or "joint",
-            "judge_rates": options.judge_rates(self.judge_rate),
-        }
 
 
 def _number(part: str, text: str) -> float:

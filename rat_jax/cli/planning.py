@@ -29,7 +29,7 @@ def check_options(options: PlanOptions, labels: Path | None, *reading: Sequence[
     if not options.is_plan and options.next is None:
         raise ValueError("expected --budget, --width or --next: what is asked?")
     options.arguments(labels is None)
-    options.fitting()
+    options.fitting.arguments()
     if labels is None:
         options.guess()
         if any(reading):
@@ -59,7 +59,7 @@ def plan_and_tell(labels: Labels | None, options: PlanOptions) -> int:
             with progress_bar() as progress:
                 plan = rat.plan(source, progress=progress, **options.arguments(labels is None))
         if options.next is not None and labels is not None:
-            asked = {"quantity": options.quantity, "system": options.system, "seed": options.seed}
+            asked = {"quantity": options.quantity, "system": options.system, "seed": options.fitting.seed}
             chosen = rat.next_labels(source, labels, options.next, costs=options.costs(), **asked)
     except ValueError as error:
         return complain(in_option_names(str(error)), COULD_NOT_RUN)
@@ -74,7 +74,7 @@ def _fit(labels: Labels, options: PlanOptions) -> Posterior:
     import rat_jax as rat
 
     with progress_bar() as progress:
-        return rat.fit(labels, progress=progress, on_failure="keep", **options.fitting())
+        return rat.fit(labels, progress=progress, on_failure="keep", **options.fitting.arguments())
 
 
 def in_option_names(message: str) -> str:

@@ -33,16 +33,10 @@ def run(
 
     if name == "worth":
         return rat.judge_worth(posterior)
-    effort = {
-        "seed": options.seed,
-        "priors": options.priors(),
-        "num_warmup": options.num_warmup,
-        "num_samples": options.num_samples,
-        "num_chains": options.num_chains,
-        "progress": progress,
-    }
+    fitting = options.fitting
+    effort = {"seed": fitting.seed, "priors": fitting.priors(), "progress": progress, **fitting.effort()}
     if name == "transfer":
-        chosen = {} if options.judge_structure is None else {"judge_structure": options.judge_structure}
+        chosen = {} if fitting.judge_structure is None else {"judge_structure": fitting.judge_structure}
         return rat.judge_transfer(labels, **chosen, **effort)
-    choices = {"judge_rates": options.judge_rates(), "judge_shared": options.judge_shared, "policy": options.policy}
+    choices = {"judge_rates": fitting.judge_rates(), "judge_shared": fitting.judge_shared, "policy": fitting.policy}
     return rat.compare_structures(labels, **choices, **effort)

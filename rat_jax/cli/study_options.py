@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from rat_jax.cli import options
-from rat_jax.cli.options import OUTPUT, numbers, option, pairs
+from rat_jax.cli.options import OUTPUT, Fitting, LeftOut, named_numbers, option, parameters
 
 _DESIGN, _PARAMETERS, _HOSTS = "Strategies and budgets", "Instead of a label table", "Several hosts"
 FORM = "NAME[=LABELS:SHARE,...]"
@@ -70,16 +69,7 @@ class StudyOptions:
     size: Annotated[
         int | None, option("Rows to make from the parameters; 10000 by default.", show_default=False, panel=_PARAMETERS)
     ] = None
-    model: options.Model = "rat"
-    method: options.Method = "auto"
-    seed: options.Seed = 0
-    prior: options.Prior = None
-    num_warmup: options.Warmup = 500
-    num_samples: options.Samples = 1000
-    num_chains: options.Chains = 4
-    policy: options.PolicyName = None
-    judge_structure: options.JudgeStructure = None
-    judge_rate: options.JudgeRate = None
+    fitting: Annotated[Fitting, LeftOut.of("judge_shared")] = Fitting(num_warmup=500)
     out: Annotated[
         Path | None,
         option("Folder that keeps finished pieces; a study that was stopped goes on.", metavar="DIR", panel=OUTPUT),
@@ -113,16 +103,14 @@ class StudyOptions:
     def population(self) -> dict[str, Any]:
         """Parameters by name, a number or a list of numbers each.
 
-        Raises ValueError where both or neither of --configuration and --theta are given.
+        Raises ValueError unless one of --configuration and --theta is given.
         """
-        if (self.configuration is None) == (not self.theta):
-            raise ValueError("expected a label table, --configuration or --theta: one of them")
-        if self.configuration is not None:
+        found = parameters(self.configuration, self.theta)
+        if isinstance(found, str):
             from rat_jax.labels import datasets
 
-            return dict(datasets.thetas(self.configuration))
-        found = {n: numbers("--theta", n, text, "0.4") for n, text in pairs("--theta", "NAME=VALUE", self.theta)}
-        return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+            return dict(datasets.thetas(found))
+        return found
 
     def together(self) -> dict[str, Any] | None:
         """What `jax.distributed.initialize` takes; None where this process works alone. Raises ValueError."""
@@ -148,23 +136,22 @@ class StudyOptions:
 
     def arguments(self) -> dict[str, Any]:
         """What `allocation_study` takes beside the population."""
-        named = {f: getattr(self, f) for f in ("base", "budget", "abstention", "replicates", "model", "method", "seed")}
-        effort = {f: getattr(self, f) for f in ("num_warmup", "num_samples", "num_chains", "policy", "out")}
-        costs = pairs("--cost", "LABEL=COST", self.cost)
+        named = {f: getattr(self, f) for f in ("base", "budget", "abstention", "replicates", "out")}
+        fitting = {f: getattr(self.fitting, f) for f in ("model", "method", "seed", "policy")} | self.fitting.effort()
         chosen: dict[str, Any] = {
             "strategies": self._strategies(),
-            "costs": {name: numbers("--cost", name, text, "2", most=1)[0] for name, text in costs} or None,
-            "priors": options.priors(self.prior),
-            "judge_rates": options.judge_rates(self.judge_rate),
+            "costs": named_numbers("--cost", "LABEL=COST", self.cost, "2") or None,
+            "priors": self.fitting.priors(),
+            "judge_rates": self.fitting.judge_rates(),
         }
         if self.additional:
             text = ",".join(self.additional)
             chosen["additional"] = tuple(_number("--additional", part, text) for part in text.split(","))
         if self.size is not None:
             chosen["size"] = self.size
-        if self.judge_structure is not None:
-            chosen["judge_structure"] = self.judge_structure
-        return named | effort | chosen
+        if self.fitting.judge_structure is not None:
+            chosen["judge_structure"] = self.fitting.judge_structure
+        return named | fitting | chosen
 
     def _strategies(self) -> Mapping[str, Any] | None:
         """Shares by name of the strategy, None for one that is known by its name."""

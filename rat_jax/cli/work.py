@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rat_jax.cli import studies
-from rat_jax.cli.options import FitOptions, pairs
+from rat_jax.cli.options import FitOptions, Fitting, pairs
 from rat_jax.cli.terminal import BAD_VERDICT, COULD_NOT_RUN, DONE, complain, progress_bar, use_compilation_cache
 
 if TYPE_CHECKING:
-    from rat_jax.cli.comparison_options import CompareOptions
     from rat_jax.inference.posterior import Posterior
     from rat_jax.labels import Labels, LoadReport
     from rat_jax.studies.certify import Certificate
@@ -43,9 +42,8 @@ def report_of(labels: Labels) -> LoadReport:
 
 def check_options(options: FitOptions, *inputs: Path) -> None:
     """Find what is misspelt, or a file that cannot be written, before any work is done."""
-    options.priors()
-    options.judge_rates()
-    if options.model != "judge" and (asked := options.studies()):
+    options.fitting.arguments()
+    if options.fitting.model != "judge" and (asked := options.studies()):
         raise ValueError(f"--{asked[0]} is about a judge: add --model judge")
     check_targets(inputs, options.files(), options.plot)
 
@@ -65,7 +63,7 @@ def check_targets(inputs: Sequence[Path], written: Sequence[Path], plot: Path | 
 
 def fit_and_tell(labels: Labels, options: FitOptions) -> int:
     """Fit the labels, write and tell everything that was asked for; returns the exit code."""
-    posterior = fit_labels(labels, options)
+    posterior = fit_labels(labels, options.fitting)
     report = report_of(labels)
     _write(posterior, report.source, options)
     _tell(posterior, report.source, report.sentences(), options)
@@ -80,7 +78,7 @@ def fit_and_tell(labels: Labels, options: FitOptions) -> int:
     return max([fitted, *codes])
 
 
-def fit_labels(labels: Labels, options: FitOptions | CompareOptions) -> Posterior:
+def fit_labels(labels: Labels, fitting: Fitting) -> Posterior:
     """The posterior of the labels, whatever its verdict, with a bar while it runs."""
     import rat_jax as rat
 
@@ -89,17 +87,7 @@ def fit_labels(labels: Labels, options: FitOptions | CompareOptions) -> Posterio
         warnings.simplefilter("always", rat.SelectionWarning)
         posterior = rat.fit(
             labels,
-            model=options.model,
-            method=options.method,
-            seed=options.seed,
-            priors=options.priors(),
-            policy=options.policy,
-            judge_structure=options.judge_structure or "joint",
-            judge_shared=options.judge_shared,
-            judge_rates=options.judge_rates(),
-            num_warmup=options.num_warmup,
-            num_samples=options.num_samples,
-            num_chains=options.num_chains,
+            **fitting.arguments(),
             progress=progress,
             on_failure="keep",  # the verdict is printed and is the exit code
         )
@@ -142,7 +130,7 @@ def _certify(posterior: Posterior, options: FitOptions, found: dict[str, Any]) -
     from rat_jax.report.document import certificate_facts
 
     try:
-        certificate = rat.certify(posterior, seed=options.seed)
+        certificate = rat.certify(posterior, seed=options.fitting.seed)
     except (ValueError, MemoryError) as error:
         return complain(f"not certifiable: {str(error).removeprefix('certify: ')}", COULD_NOT_RUN)
     found["certificate"] = certificate_facts(certificate)

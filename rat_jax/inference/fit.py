@@ -258,18 +258,22 @@ def _versions() -> dict[str, str]:
     return {"rat_jax": version("rat-jax"), **packages, "python": platform.python_version()}
 
 
-def _report_selection(network: Network, selected_by: Sequence[str]) -> None:
+def selection_problem(network: Network, selected_by: Sequence[str]) -> str | None:
+    """What is wrong where rows were chosen for labelling by columns that the model leaves out; None where none were."""
     omitted = [name for name in selected_by if name not in network.levels]
     if not omitted:
-        return
+        return None
     judges = [name for name in omitted if is_judge(name)]
     advice = f"; use model='judge', which includes {', '.join(judges)}" if judges == omitted else ""
-    warnings.warn(
+    return (
         f"Rows were chosen for labelling by {', '.join(omitted)}, which model {network.name!r} leaves out: labels are "
-        f"then missing for a reason the model cannot see, and its answers may be biased{advice}.",
-        SelectionWarning,
-        stacklevel=3,
+        f"then missing for a reason the model cannot see, and its answers may be biased{advice}."
     )
+
+
+def _report_selection(network: Network, selected_by: Sequence[str]) -> None:
+    if problem := selection_problem(network, selected_by):
+        warnings.warn(problem, SelectionWarning, stacklevel=3)
 
 
 def _report_failure(posterior: Posterior, on_failure: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from rat_jax.inference.posterior import Posterior
 from rat_jax.model.network import Network
 
 
@@ -75,3 +76,11 @@ def rows_per_system(counts: pd.DataFrame, chosen: Mapping[str, np.ndarray], syst
 def _described(variable: str, parents: tuple[str, ...], row: tuple[int, ...]) -> str:
     given = " ".join(f"{name}={code}" for name, code in zip(parents, row, strict=True))
     return f"P({variable}=1 | {given})"
+
+
+def judged_posterior(fit: object, caller: str) -> Posterior:
+    """`fit` if it is a posterior with judges; raises ValueError in the name of the function that was called if not."""
+    if isinstance(fit, Posterior) and fit.model == "judge":
+        return fit
+    found = f"model {fit.model!r}" if isinstance(fit, Posterior) else type(fit).__name__
+    raise ValueError(f"{caller}: expected a posterior of model 'judge', found {found}")

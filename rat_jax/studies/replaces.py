@@ -19,6 +19,7 @@ import pandas as pd
 from rat_jax.inference.posterior import Posterior
 from rat_jax.model.likelihood import joint_with_states
 from rat_jax.model.network import Network
+from rat_jax.studies.error_rates import judged_posterior
 from rat_jax.studies.expected_information import Outlook
 from rat_jax.studies.purchases import Purchase, checked_amount, leaves_of, verdicts_of
 from rat_jax.studies.situation import Situation, read_situations
@@ -111,9 +112,7 @@ def judge_replaces(
 
     Source: the paper's Table 5; Angelopoulos, Duchi and Zrnic, "PPI++" (2023), for the effective sample size.
     """
-    if not isinstance(fit, Posterior) or fit.model != "judge":
-        found = f"model {fit.model!r}" if isinstance(fit, Posterior) else type(fit).__name__
-        raise ValueError(f"judge_replaces: expected a posterior of model 'judge', found {found}")
+    fit = judged_posterior(fit, "judge_replaces")
     numbers = sorted({checked_amount(number, "rows") for number in rows})
     if not numbers:
         raise ValueError("rows: expected numbers above 0, such as [100, 1000], found none")

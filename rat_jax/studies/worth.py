@@ -19,7 +19,7 @@ from rat_jax.inference.convergence import convergence
 from rat_jax.inference.fit import fit as fit_labels
 from rat_jax.inference.posterior import Posterior
 from rat_jax.model.rat import RAT
-from rat_jax.studies.error_rates import rows_per_system
+from rat_jax.studies.error_rates import judged_posterior, rows_per_system
 
 QUANTITIES = ("p_G", "p_T")
 FITS = ("human", "with_A", "with_judge")
@@ -117,9 +117,7 @@ def judge_worth(fit: Posterior) -> JudgeWorth:
     Source: the paper's Table 5 measures against human rows alone (p_G: 0.094 wide from 200 rows, 0.080 with the judge
     on 5,000 more). By calculation the same 5,000 rows give 0.085 without the judge: three fifths of the gain.
     """
-    if not isinstance(fit, Posterior) or fit.model != "judge":
-        found = f"model {fit.model!r}" if isinstance(fit, Posterior) else type(fit).__name__
-        raise ValueError(f"judge_worth: expected a posterior of model 'judge', found {found}")
+    fit = judged_posterior(fit, "judge_worth")
     kinds = _kinds_of_rows(fit)
     everything = np.full(len(fit.counts), True)
     fits = {
