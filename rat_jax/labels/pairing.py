@@ -79,7 +79,7 @@ def pair_rows(labels: Labels, variables: Sequence[str]) -> Pairing | Unpaired:
         return Unpaired("there is one system only")
     if labels.ids is None:
         return Unpaired("the table has no column id")
-    question, words = pd.factorize(pd.Series(labels.ids))
+    question, words = _numbered(labels.ids)
     if repeated := _repeated(labels, question, words):
         return repeated
     has_id = question >= 0
@@ -94,6 +94,12 @@ def pair_rows(labels: Labels, variables: Sequence[str]) -> Pairing | Unpaired:
         return mistake
     patterns, count = _distinct(codes, count)
     return Pairing(labels.systems, tuple(variables), patterns, count, retriever, names)
+
+
+def _numbered(texts: object) -> tuple[np.ndarray, pd.Index]:
+    """The number of each row's text among the distinct ones, -1 where it is missing, and those texts."""
+    place, words = pd.factorize(pd.Series(texts))
+    return place, pd.Index(words)
 
 
 def _repeated(labels: Labels, question: np.ndarray, words: pd.Index) -> Unpaired | None:
@@ -146,7 +152,7 @@ def _retrievers(labels: Labels) -> tuple[np.ndarray, dict[int, str]]:
     number = np.arange(size)
     if labels.retriever is None:
         return number, {}
-    place, words = pd.factorize(pd.Series(labels.retriever))
+    place, words = _numbered(labels.retriever)
     low, high = np.full(size, len(words)), np.full(size, -2)
     np.minimum.at(low, labels.system, place)
     np.maximum.at(high, labels.system, place)

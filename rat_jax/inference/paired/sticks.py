@@ -42,7 +42,7 @@ class Sticks:
         return cls(np.array(taken), np.array(rest), first)
 
     def shapes(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What counts or concentrations [..., M] of the cells are to the sticks: (of the stick, beyond it), [..., Q]."""
+        """Counts or concentrations [..., M] of the cells as pairs (of the stick, beyond it), each [..., Q]."""
         return counts @ self.taken.T, counts @ self.rest.T
 
     def logits(self, cells: np.ndarray) -> np.ndarray:

@@ -139,7 +139,7 @@ class Unit:
     @cached_property
     def asked(self) -> np.ndarray:
         """Patterns that say anything at all, bool [P]."""
-        return (self.codes >= 0).any(axis=(1, 2))
+        return np.asarray((self.codes >= 0).any(axis=(1, 2)))
 
     @cached_property
     def is_settled(self) -> bool:
