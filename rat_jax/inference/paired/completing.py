@@ -13,7 +13,7 @@ import numpy as np
 
 from rat_jax.inference.paired.units import Unit
 
-WARMUP, THIN = 300, 4
+WARMUP, THIN = 300, 1
 
 
 def complete(unit: Unit, chains: int, draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -48,13 +48,9 @@ def _completed(unit: Unit, cells: np.ndarray, rng: np.random.Generator) -> np.nd
     """Counts of the cells [C, m, M] once every R, and every label that another depends on, is drawn."""
     rows = np.where(unit.asked, unit.count, 0.0).astype(np.int64)
     levels = rng.multinomial(rows, _proper(unit.level_chances(cells)))  # [C, P, L]
-    counts = np.zeros(cells.shape)
-    for s in range(len(unit.systems)):
-        of_label = np.zeros((len(cells), *unit.allowed.shape[:2]), np.int64)
-        for c in range(len(cells)):
-            np.add.at(of_label[c], unit.shown[:, s], levels[c])
-        states = rng.multinomial(of_label, _proper(unit.state_chances(cells[:, s])))  # [C, K, L, J]
-        counts[:, s] = np.einsum("cklj,kjm->cm", states, unit.counted)
+    of_label = np.einsum("cpl,mpk->cmkl", levels, unit.is_shown, optimize=True)
+    states = rng.multinomial(of_label, _proper(unit.state_chances(cells)))  # [C, m, K, L, J]
+    counts = np.einsum("cmkj,kjn->cmn", states.sum(axis=3), unit.counted, optimize=True)
     counts[:, :, : levels.shape[2]] = levels.sum(axis=1)[:, None, :]
     return counts
 

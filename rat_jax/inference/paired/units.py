@@ -115,18 +115,17 @@ class Unit:
         return self._known[1]
 
     @cached_property
+    def is_shown(self) -> np.ndarray:
+        """The same one-hot, [m, P, K]."""
+        return (self.shown.T[:, :, None] == np.arange(len(self._known[0]))).astype(np.int64)
+
+    @cached_property
     def allowed(self) -> np.ndarray:
         """States that labels beside R allow at each level of R, float [K, L, J]."""
         codes, states = self._known[0][:, None, :], self.network.states
         fits = ((codes == -1) | (codes == states[None, :, 1:])).all(axis=2)
         level = states[None, :, 0] == np.arange(self.levels.shape[1])[:, None]
         return (fits[:, None, :] & level[None]).astype(float)
-
-    @cached_property
-    def depth(self) -> np.ndarray:
-        """Number of variables up to the last one that a system shows, [P, m]; what comes after it says nothing."""
-        positions = np.arange(1, self.codes.shape[2] + 1)
-        return np.where(self.codes >= 0, positions, 0).max(axis=2)
 
     @cached_property
     def counted(self) -> np.ndarray:
@@ -158,11 +157,11 @@ class Unit:
 
     # -- likelihood -----------------------------------------------------------------------------
     def _given_level(self, cells: np.ndarray) -> np.ndarray:
-        """P(labels beside R | level of R) of one system, [..., K, L], from its cells [..., M]."""
+        """P(labels beside R | level of R), [..., K, L], from a system's cells [..., M]."""
         return np.einsum("...j,klj->...kl", self._states(cells), self.allowed)
 
     def _states(self, cells: np.ndarray) -> np.ndarray:
-        """P(state | its level of R) of one system, [..., J]."""
+        """P(state | its level of R), [..., J]."""
         states = np.ones((*cells.shape[:-1], len(self.network.states)))
         start = self.network.layouts[0].stop
         for j, used in enumerate(self.network.state_cells):
@@ -207,12 +206,12 @@ class Unit:
     def level_chances(self, cells: np.ndarray) -> np.ndarray:
         """P(level of R | pattern) [..., P, L] under cells [..., m, M]."""
         chances = np.where(self.levels, cells[..., 0, None, : self.levels.shape[1]], 0.0)
-        for s in range(len(self.systems)):
-            chances = chances * self._given_level(cells[..., s, :])[..., self.shown[:, s], :]
+        given = self._given_level(cells)[..., np.arange(len(self.systems))[:, None], self.shown.T, :]
+        chances = chances * given.prod(axis=-3)
         return chances / np.maximum(chances.sum(axis=-1, keepdims=True), SMALLEST)
 
     def state_chances(self, cells: np.ndarray) -> np.ndarray:
-        """P(state | labels beside R, level) of one system, [..., K, L, J], 0 where it cannot be; cells [..., M]."""
+        """P(state | labels beside R, level), [..., K, L, J], 0 where it cannot be; cells [..., M] of a system."""
         chances = self._states(cells)[..., None, None, :] * self.allowed
         return chances / np.maximum(chances.sum(axis=-1, keepdims=True), SMALLEST)
 
