@@ -1,11 +1,8 @@
 """Tables of systems that answered the same questions, and second routes to their joint posterior; own code only."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 from decisions import THETAS
-from scipy.special import betaln, logsumexp
 from scipy.stats import norm
 
 
@@ -48,28 +45,6 @@ def em_p_g(codes, weights):
         share /= share.sum(axis=2, keepdims=True)
         pi = np.einsum("bn,bnj->bj", weights, share) / weights.sum(axis=1, keepdims=True)
     return pi[:, 2] + pi[:, 4]
-
-
-def shared_r_moments(r, outcomes):
-    """Posterior means of the thetas of systems behind one R, by going through every completion of R.
-
-    r: [N], NaN where unknown. outcomes: [N, S, 2] of complete A and T. Returns theta_R and thetas [S, 4].
-    """
-    hidden = np.flatnonzero(np.isnan(r))
-    logs, means = [], []
-    for values in itertools.product((0, 1), repeat=len(hidden)):
-        full = r.copy()
-        full[hidden] = values
-        counts = [((full == 1).sum(), (full == 0).sum())]
-        for s in range(outcomes.shape[1]):
-            a, t = outcomes[:, s, 0], outcomes[:, s, 1]
-            counts += [((a[full == k] == 1).sum(), (a[full == k] == 0).sum()) for k in (0, 1)]
-            answered = a == 0
-            counts += [((t[answered & (full == k)] == 1).sum(), (t[answered & (full == k)] == 0).sum()) for k in (0, 1)]
-        logs.append(sum(betaln(1 + x, 1 + y) for x, y in counts))
-        means.append([(1 + x) / (2 + x + y) for x, y in counts])
-    found = np.exp(np.array(logs) - logsumexp(logs)) @ np.array(means)
-    return found[0], found[1:].reshape(-1, 4)
 
 
 def thetas_of(posterior, system):

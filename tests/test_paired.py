@@ -4,14 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from decisions import THETAS
-from paired_tables import correlated, em_p_g, g_of, shared_r_moments, thetas_of, wide
+from paired_tables import correlated, em_p_g, g_of, thetas_of, wide
 from scipy.stats import beta, binomtest, ks_2samp, kstest, norm
 
 import rat_jax as rat
-from rat_jax.inference.paired.completing import complete
-from rat_jax.inference.paired.units import Unit
-from rat_jax.labels.pairing import Pairing, pair_rows
-from rat_jax.model.rat import RAT
+from rat_jax.labels.pairing import pair_rows
 
 TRUTH = np.array([[0.7, 0.5, 0.1, 0.3, 0.8], [0.7, 0.4, 0.15, 0.3, 0.7]])
 
@@ -164,25 +161,22 @@ def test_an_r_of_one_row_serves_the_other_system(behind_one):
     assert np.array_equal(joint_p_g(served), joint_p_g(given))
 
 
-def test_completions_of_a_shared_r_are_those_of_enumeration():
-    rng = np.random.default_rng(8)
-    r = np.array([1, 1, 0, 1, np.nan, np.nan, np.nan, np.nan, np.nan, np.nan])
-    a = (rng.random((10, 2)) < 0.3).astype(int)
-    t = np.where(a == 1, 0, (rng.random((10, 2)) < 0.6).astype(int))
-    expected_r, expected = shared_r_moments(r, np.stack([a, t], axis=2))
-    codes = np.stack([np.repeat(np.nan_to_num(r, nan=-1)[:, None], 2, 1), a, t], axis=2).astype(np.int8)
-    pairing = Pairing(("x", "y"), ("R", "A", "T"), codes, np.ones(10, np.int64), np.zeros(2, int), {0: "one"})
-    unit = Unit.of(RAT, pairing, np.arange(2), np.ones(10))
-    assert not unit.is_settled
-    found = complete(unit, 20, 800, np.random.default_rng(0)).reshape(-1, 2, 10)[..., 1::2].mean(axis=0)
-    assert np.allclose(found[:, 0], expected_r, atol=0.01)
-    assert np.allclose(found[:, 1:], expected, atol=0.012)
-    table = pd.DataFrame(codes.reshape(-1, 3), columns=list("RAT")).replace(-1, np.nan)
-    table = table.assign(id=np.repeat(np.arange(10), 2), system=["x", "y"] * 10, retriever="one")
-    both = rat.pair(rat.fit(table))
-    assert both.sampling.max_r_hat < 1.02
-    means = np.array([thetas_of(both, s).mean(axis=0) for s in ("x", "y")])
-    assert np.allclose(means[:, 0], expected_r, atol=0.03) and np.allclose(means[:, 1:], expected, atol=0.03)
+def test_an_r_that_is_not_always_known_is_one_and_each_system_keeps_its_own_posterior():
+    """Against the exact engine on each system's labels; and like failures are no evidence of R."""
+    rows = correlated(np.random.default_rng(8), 120, TRUTH, 0.9, shared=True).assign(retriever="one")
+    rows.loc[rows["id"].isin([f"q{i}" for i in range(50, 120)]), ["R", "T"]] = np.nan
+    fit = rat.fit(rows)
+    both = rat.pair(fit)
+    assert np.array_equal(*(both.draws("theta_R", system=s) for s in both.systems))
+    for system in both.systems:
+        for name in (*THETAS, "p_G", "p_A"):
+            mean, sd = fit.exact.loc[(system, name), ["mean", "sd"]]
+            draws = both.draws(name, system=system)
+            assert draws.mean() == pytest.approx(mean, abs=0.2 * sd), (system, name)
+            assert draws.std() == pytest.approx(sd, rel=0.1), (system, name)
+    assert rat.attribute(fit, a="s00", b="s01").loc["retrieval", "mean"] == 0
+    widths = [np.diff(rat.compare(fit, paired=p)[["q2.5", "q97.5"]].to_numpy())[0, 0] for p in (True, False)]
+    assert widths[0] < 0.9 * widths[1]
 
 
 def test_labels_of_one_retrieval_that_contradict_each_other_are_one_clear_error(behind_one):

@@ -27,6 +27,36 @@ STEPS = (1.0, *(0.6,) * 6, *(0.35,) * 14, *(0.2,) * 20)
 
 
 @dataclass(frozen=True, eq=False)
+class Start:
+    """Posterior draws of the logits of a unit's sticks [D, K]; shared: what its systems say of R, see `log_target`."""
+
+    logits: np.ndarray
+    shared: tuple[np.ndarray, np.ndarray]
+
+
+def start_from(unit: Unit, of_systems: np.ndarray) -> Start:
+    """A start from draws of the logits of the systems' own posteriors [D, m, Q].
+
+    With several systems R is that of all (to begin with the mean of their draws, with the spread of one), and each
+    system's other sticks move along as its own posterior has it: a regression, which the Metropolis steps put right.
+    """
+    first, number = unit.num_shared, len(unit.systems)
+    of_r = from_logits(of_systems[..., :first])  # [D, m, sticks of R]
+    mean, variance = of_r.mean(axis=0), np.maximum(of_r.var(axis=0), 1e-300)
+    total = np.maximum(mean * (1.0 - mean) / variance - 1.0, 1e-3)
+    moved = of_systems.copy()
+    if number > 1:
+        own = of_systems[..., :first]
+        common = own[:, 0] - own[:, 0].mean(axis=0) + own.mean(axis=(0, 1))
+        for s in range(number):
+            centred = own[:, s] - own[:, s].mean(axis=0)
+            slopes, *_ = np.linalg.lstsq(centred, of_systems[:, s, first:] - of_systems[:, s, first:].mean(axis=0))
+            moved[:, s, first:] += (common - own[:, s]) @ slopes
+            moved[:, s, :first] = common
+    return Start(unit.gather(moved), (mean * total, (1.0 - mean) * total))
+
+
+@dataclass(frozen=True, eq=False)
 class Reference:
     """The normal reference of a unit with K coordinates.
 
@@ -62,8 +92,7 @@ def open_reference(unit: Unit, logits: np.ndarray) -> Reference:
     """Of any other unit, from posterior draws of the logits of its sticks [D, K]."""
     mean, covariance = logits.mean(axis=0), np.atleast_2d(np.cov(logits, rowvar=False))
     at = from_logits(mean)
-    stick, beyond = unit.beyond(unit.expected_counts(unit.cells(at)))
-    influence = (stick - at * (stick + beyond)) @ covariance
+    influence = _influence(unit, at, covariance)
     loadings, rest, root = np.zeros_like(influence), np.zeros_like(covariance), np.zeros_like(covariance)
     inverse = np.zeros_like(covariance)
     for block in unit.blocks:
@@ -75,6 +104,18 @@ def open_reference(unit: Unit, logits: np.ndarray) -> Reference:
         loadings[:, block] = moved @ (vectors * shrunk) @ vectors.T
         rest[inside] = (vectors * (1.0 - np.maximum(values, 0.0) * shrunk**2)) @ vectors.T
     return Reference(loadings, rest, mean, root, inverse @ covariance @ inverse)
+
+
+def _influence(unit: Unit, at: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """How far a question of each pattern moves the coordinates, [P, K]: for R the mean of what its systems say."""
+    stick, beyond = unit.sticks.shapes(unit.expected_counts(unit.cells(at)))
+    scores = stick - at[unit.index] * (stick + beyond)  # [P, m, Q]
+    influence = np.zeros((len(scores), unit.size))
+    for s, index in enumerate(unit.index):
+        moved = scores[:, s] @ covariance[np.ix_(index, index)]
+        influence[:, index[unit.num_shared :]] = moved[:, unit.num_shared :]
+        influence[:, : unit.num_shared] += moved[:, : unit.num_shared] / len(unit.systems)
+    return influence
 
 
 def _roots(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,19 +139,19 @@ def joint_correlation(units: Sequence[Unit], references: Sequence[Reference], co
 
 def couple(
     units: Sequence[Unit],
-    starts: Sequence[np.ndarray | None],
+    starts: Sequence[Start | None],
     count: np.ndarray,
     num_draws: int,
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
     """Coupled draws of the sticks [D, K] of every unit.
 
-    starts: posterior draws [D, K] of the logits of the sticks for units that are not settled. count: questions of each
+    starts: posterior draws for units that are not settled. count: questions of each
     joint pattern of the study. Every draw is a chain of its own that starts in its posterior and stays in it, so
     draws that were independent of each other still are.
     """
     references = [
-        settled_reference(unit) if start is None else open_reference(unit, start)
+        settled_reference(unit) if start is None else open_reference(unit, start.logits)
         for unit, start in zip(units, starts, strict=True)
     ]
     root = _root_of(joint_correlation(units, references, count))
@@ -136,11 +177,12 @@ def couple(
 class _Chain:
     """The D chains of a unit that is not settled: where they are, and how likely that is."""
 
-    def __init__(self, unit: Unit, reference: Reference, start: np.ndarray) -> None:
+    def __init__(self, unit: Unit, reference: Reference, start: Start) -> None:
         assert reference.mean is not None and reference.root is not None
         self.unit, self.mean, self.root = unit, reference.mean, reference.root
         self.precision = np.linalg.pinv(reference.model, hermitian=True)
-        self.z = (start - self.mean) @ np.linalg.pinv(self.root, hermitian=True)
+        self.shared = start.shared
+        self.z = (start.logits - self.mean) @ np.linalg.pinv(self.root, hermitian=True)
         self.odds = self._odds(self.z)
 
     def logits(self, z: np.ndarray) -> np.ndarray:
@@ -148,7 +190,7 @@ class _Chain:
 
     def _odds(self, z: np.ndarray) -> np.ndarray:
         """Log density of the posterior against the normal reference, [D]."""
-        return self.unit.log_target(self.logits(z)) + 0.5 * np.einsum("dk,kl,dl->d", z, self.precision, z)
+        return self.unit.log_target(self.logits(z), self.shared) + 0.5 * np.einsum("dk,kl,dl->d", z, self.precision, z)
 
     def step(self, proposed: np.ndarray, luck: np.ndarray) -> np.ndarray:
         odds = self._odds(proposed)

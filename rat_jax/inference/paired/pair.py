@@ -14,8 +14,7 @@ import pandas as pd
 
 from rat_jax.inference.engines import choose
 from rat_jax.inference.fit import posterior_of
-from rat_jax.inference.paired.completing import complete
-from rat_jax.inference.paired.coupling import couple
+from rat_jax.inference.paired.coupling import Start, couple, start_from
 from rat_jax.inference.paired.units import Unit
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import Draws, Problem, Settings, system_seed
@@ -40,13 +39,14 @@ def pair(fit: Posterior) -> Posterior:
     once for a fit; the same seed gives the same draws.
 
     The dependence is that of the covariance of the systems' scores on the shared questions: right to first order for
-    any number of systems, and none where nothing is shared. Where systems share an R that is not always known, they
-    are taken to be independent given R while it is completed; the posterior of each is then right to first order too.
+    any number of systems, and none where nothing is shared. Where systems share an R that is not always known, each
+    one's posterior given theta_R is its own, and theta_R is told by the geometric mean of what they say.
 
     Raises ValueError where rows cannot be lined up: no ids, an id twice in a system, R labels that contradict each
     other behind one retriever, a model with judges.
 
-    Sources: Rubin, "The Bayesian bootstrap", Annals of Statistics 9, 1981 (a random weight for every question);
+    Sources: Rubin, "The Bayesian bootstrap", Annals of Statistics 9, 1981 (a random weight for every question); Dawid
+    and Lauritzen, "Hyper Markov laws", Annals of Statistics 21, 1993 (combining posteriors that share a part);
     docs/decisions.md, Paired questions.
 
     Examples
@@ -93,20 +93,15 @@ def _paired(fit: Posterior, pairing: Pairing) -> Posterior:
     base = _base(fit, pairing, prior, any(len(group) > 1 for group in groups))
     rng = np.random.default_rng(system_seed(fit.provenance["seed"], "\0".join(fit.systems), "paired"))
     chains, draws = base.cells.shape[1:3]
-    completed = any(map(_is_completed, units))
-    if completed and chains == 1:  # independent draws, to stand beside those of chains
-        chains, draws = fit.provenance["num_chains"], fit.provenance["num_samples"]
-    starts = [_start(unit, base, chains, draws, rng) for unit in units]
+    starts = [_start(unit, base) for unit in units]
     coupled = couple(units, starts, pairing.count, chains * draws, rng)
     cells = np.empty((len(fit.systems), chains, draws, fit.network.num_cells))
     for unit, sticks in zip(units, coupled, strict=True):
         of_systems = unit.cells(sticks).reshape(chains, draws, len(unit.systems), -1)
         cells[unit.systems] = np.moveaxis(of_systems, 2, 0)
     told = replace(base.draws, cells=cells)
-    if completed:
-        nothing = np.zeros(cells.shape[:3])
-        stats = dict(base.draws.stats) or {"diverging": nothing.astype(bool), "tree_depth": nothing.astype(np.int64)}
-        told = replace(told, stats=stats, exact=None)
+    if any(map(_is_combined, units)):
+        told = replace(told, exact=None)
     facts = {"questions": pairing.questions, "retrievers": _shared_retrievers(pairing, groups)}
     provenance = {**fit.provenance, "paired": facts}
     return replace(posterior_of(base.problem, told, base.counts, provenance), pairing=pairing)
@@ -154,17 +149,14 @@ def _served_counts(pairing: Pairing) -> pd.DataFrame:
     return counts_frame(pairing.variables, pairing.systems, system, codes, count)
 
 
-def _is_completed(unit: Unit) -> bool:
+def _is_combined(unit: Unit) -> bool:
     """Whether systems share an R that some of their questions do not know."""
     return len(unit.systems) > 1 and bool((unit.levels.sum(axis=1) > 1)[unit.asked].any())
 
 
-def _start(unit: Unit, base: _Base, chains: int, draws: int, rng: np.random.Generator) -> np.ndarray | None:
-    """Posterior draws [C x D, K] of the logits of a unit's sticks; None where it is settled."""
+def _start(unit: Unit, base: _Base) -> Start | None:
+    """Posterior draws of a unit; None where it is settled."""
     if unit.is_settled:
         return None
-    if _is_completed(unit):
-        cells = complete(unit, chains, draws, rng)
-    else:
-        cells = np.moveaxis(base.cells[unit.systems], 0, 2)
-    return unit.gather(unit.sticks.logits(cells.reshape(-1, *cells.shape[2:])))
+    cells = np.moveaxis(base.cells[unit.systems], 0, 2)
+    return start_from(unit, unit.sticks.logits(cells.reshape(-1, *cells.shape[2:])))

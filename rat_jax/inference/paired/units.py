@@ -1,7 +1,8 @@
 """Units of a paired study: one system, or several that share what was retrieved, with their labels and likelihood.
 
-Systems of a unit are independent given R. Patterns of labels and their counts come in; out go the likelihood of any
-parameter values, and what every pattern is expected to add to the counts of the tables' cells.
+Patterns of labels and their counts come in; out go the likelihood of any parameter values, and what every pattern is
+expected to add to the counts of the tables' cells. An R that is not known is told by each system's own labels alone:
+systems err on the same questions, so that what they do alike is not independent evidence of it.
 """
 
 from __future__ import annotations
@@ -115,11 +116,6 @@ class Unit:
         return self._known[1]
 
     @cached_property
-    def is_shown(self) -> np.ndarray:
-        """The same one-hot, [m, P, K]."""
-        return (self.shown.T[:, :, None] == np.arange(len(self._known[0]))).astype(np.int64)
-
-    @cached_property
     def allowed(self) -> np.ndarray:
         """States that labels beside R allow at each level of R, float [K, L, J]."""
         codes, states = self._known[0][:, None, :], self.network.states
@@ -170,44 +166,43 @@ class Unit:
         return states
 
     @cached_property
-    def _sure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where R is known the likelihood is a sum over systems: rows per level [L], per system, label and level
-        [m, K, L]; and the patterns of which it is not."""
+    def _rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of each system by labels beside R where R is known, [m, K, L], and where it is not, [m, K]."""
         known = self.levels.sum(axis=1) == 1
         level = self.levels.argmax(axis=1)
-        of_level = np.bincount(level[known], self.count[known], minlength=self.levels.shape[1])
-        rows = np.zeros((len(self.systems), *self.allowed.shape[:2]))
+        sure = np.zeros((len(self.systems), *self.allowed.shape[:2]))
+        open_ = np.zeros(sure.shape[:2])
         for s in range(len(self.systems)):
-            np.add.at(rows[s], (self.shown[known, s], level[known]), self.count[known])
-        return of_level, rows, np.flatnonzero(~known & self.asked & (self.count > 0))
+            np.add.at(sure[s], (self.shown[known, s], level[known]), self.count[known])
+            np.add.at(open_[s], self.shown[~known, s], self.count[~known])
+        return sure, open_
 
     def log_likelihood(self, cells: np.ndarray) -> np.ndarray:
-        """Log likelihood [D] of cells [D, m, M]."""
-        of_level, rows, open_ = self._sure
-        retrieval = np.log(np.maximum(cells[:, 0, : len(of_level)], SMALLEST))
-        total = retrieval @ of_level
-        joint = np.broadcast_to(retrieval[:, None, :], (len(cells), len(open_), len(of_level)))
-        for s in range(len(self.systems)):
-            given = np.log(np.maximum(self._given_level(cells[:, s]), SMALLEST))
-            total = total + np.einsum("dkl,kl->d", given, rows[s])
-            joint = joint + given[:, self.shown[open_, s]]
-        if len(open_):
-            top = joint.max(axis=2)
-            total = total + (top + np.log(np.exp(joint - top[..., None]).sum(axis=2))) @ self.count[open_]
-        return total
+        """Log likelihoods [D, m] of each system's own labels, from cells [D, m, M]."""
+        sure, open_ = self._rows
+        joint = self._given_level(cells) * cells[..., None, : sure.shape[2]]
+        known = np.einsum("dmkl,mkl->dm", np.log(np.maximum(joint, SMALLEST)), sure)
+        return known + np.einsum("dmk,mk->dm", np.log(np.maximum(joint.sum(axis=-1), SMALLEST)), open_)
 
-    def log_target(self, logits: np.ndarray) -> np.ndarray:
-        """Log posterior density [D] of the logits of the sticks [D, K], up to a constant."""
-        a, b = self.prior
+    def log_target(self, logits: np.ndarray, shared: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Log posterior density [D] of the logits of the sticks [D, K], up to a constant.
+
+        shared: Beta parameters (a, b), each [m, sticks of R], of what each system's own posterior says of R. Posteriors
+        of several systems are combined so that each one's conditional, given R, is its own, and R is told by their
+        geometric mean.
+        """
+        a, b = (x.copy() for x in self.prior)
+        for own, combined in zip(shared, (a, b), strict=True):
+            others = len(self.systems) - 1
+            combined[: self.num_shared] += others * (combined[: self.num_shared] - own.mean(axis=0))
         prior = -(np.logaddexp(0.0, -logits) @ a + np.logaddexp(0.0, logits) @ b)
-        return prior + self.log_likelihood(self.cells(from_logits(logits)))
+        return prior + self.log_likelihood(self.cells(from_logits(logits))).sum(axis=1)
 
     # -- what a pattern is expected to say ------------------------------------------------------
     def level_chances(self, cells: np.ndarray) -> np.ndarray:
-        """P(level of R | pattern) [..., P, L] under cells [..., m, M]."""
-        chances = np.where(self.levels, cells[..., 0, None, : self.levels.shape[1]], 0.0)
-        given = self._given_level(cells)[..., np.arange(len(self.systems))[:, None], self.shown.T, :]
-        chances = chances * given.prod(axis=-3)
+        """P(level of R | own labels) of each system, [m, P, L], under cells [m, M]."""
+        given = self._given_level(cells)[np.arange(len(self.systems))[:, None], self.shown.T]
+        chances = np.where(self.levels, given * cells[:, None, : self.levels.shape[1]], 0.0)
         return chances / np.maximum(chances.sum(axis=-1, keepdims=True), SMALLEST)
 
     def state_chances(self, cells: np.ndarray) -> np.ndarray:
@@ -221,6 +216,6 @@ class Unit:
         counts = np.zeros((len(self.codes), *cells.shape))
         for s in range(len(self.systems)):
             given = np.einsum("klj,kjm->klm", self.state_chances(cells[s]), self.counted)
-            counts[:, s] = np.einsum("pl,plm->pm", levels, given[self.shown[:, s]])
-        counts[:, :, : levels.shape[1]] = levels[:, None, :]
+            counts[:, s] = np.einsum("pl,plm->pm", levels[s], given[self.shown[:, s]])
+        counts[:, :, : levels.shape[2]] = np.moveaxis(levels, 0, 1)
         return counts
