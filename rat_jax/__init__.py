@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rat_jax.inference.fit import SamplingError, SamplingWarning, SelectionWarning, fit
     from rat_jax.inference.impute import impute, impute_draws
+    from rat_jax.inference.paired import pair
     from rat_jax.inference.posterior import Posterior, load
     from rat_jax.inference.settings import PAPER_SETTINGS
     from rat_jax.inference.sweep import Sweep, sweep
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from rat_jax.studies.information_gain import information_gain
     from rat_jax.studies.leave_one_out import LeaveOneOut, leave_one_out
     from rat_jax.studies.next_labels import next_labels
+    from rat_jax.studies.paired_baselines import paired_baselines
     from rat_jax.studies.plan import plan
     from rat_jax.studies.plan_result import LabelPlan
     from rat_jax.studies.ranking import Ranking, best
@@ -62,6 +64,7 @@ _HOMES = {
     "rat_jax.model.rat": ("RAT",),
     "rat_jax.inference.fit": ("SamplingError", "SamplingWarning", "SelectionWarning", "fit"),
     "rat_jax.inference.impute": ("impute", "impute_draws"),
+    "rat_jax.inference.paired": ("pair",),
     "rat_jax.inference.posterior": ("Posterior", "load"),
     "rat_jax.inference.settings": ("PAPER_SETTINGS",),
     "rat_jax.inference.sweep": ("Sweep", "sweep"),
@@ -79,6 +82,7 @@ _HOMES = {
     "rat_jax.studies.information_gain": ("information_gain",),
     "rat_jax.studies.leave_one_out": ("LeaveOneOut", "leave_one_out"),
     "rat_jax.studies.next_labels": ("next_labels",),
+    "rat_jax.studies.paired_baselines": ("paired_baselines",),
     "rat_jax.studies.plan": ("plan",),
     "rat_jax.studies.plan_result": ("LabelPlan",),
     "rat_jax.studies.replaces": ("JudgeReplaces", "judge_replaces"),
@@ -157,6 +161,8 @@ __all__ = [
     "leave_one_out",
     "load",
     "next_labels",
+    "pair",
+    "paired_baselines",
     "plan",
     "plot_abstention",
     "plot_allocation",

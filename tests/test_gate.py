@@ -88,7 +88,8 @@ def test_figures_are_those_of_the_draws_counted_by_hand():
     fit = rat.fit(rat.example_labels(), seed=4)
     new, old = (fit.draws("p_G", system=s)[0] for s in ("reference", "gpt-4o"))
     correct = fit.draws("p_T", system="gpt-4o")[0]
-    found = rat.gate(fit, "2 * p_G[reference] - p_G[gpt-4o] > 0.5 * p_T[gpt-4o] + 0.55 with 0.9").requirements[0]
+    sentence = "2 * p_G[reference] - p_G[gpt-4o] > 0.5 * p_T[gpt-4o] + 0.55 with 0.9"
+    found = rat.gate(fit, sentence, paired=False).requirements[0]
     values = [2 * a - b - 0.5 * c for a, b, c in zip(new, old, correct, strict=True)]
     assert found.probability == sum(v > 0.55 for v in values) / len(values)
     assert found.left == "2 * p_G[reference] - p_G[gpt-4o] - 0.5 * p_T[gpt-4o]"
@@ -325,3 +326,22 @@ def test_rows_chosen_by_what_the_model_leaves_out_are_warned_about(folder, capsy
 def test_bad_options_are_found_before_anything_is_fitted(options, said, folder, capsys, monkeypatch):
     monkeypatch.setattr(rat, "fit", lambda *_, **__: pytest.fail("it was fitted"))
     assert said in refusal(["gate", "labels.csv", *options], capsys)
+
+
+def test_a_requirement_on_several_systems_uses_the_questions_they_share():
+    fit = rat.fit(rat.example_labels())
+    sentence = "p_G[gpt-4o] - p_G[llama-3.1-405b-instruct] > -0.05 with 0.95"
+    together, apart = rat.gate(fit, sentence), rat.gate(fit, sentence, paired=False)
+    wide, narrow = (found.requirements[0].high - found.requirements[0].low for found in (apart, together))
+    assert narrow < 0.8 * wide
+    pair = rat.compare(fit, systems=["llama-3.1-405b-instruct", "gpt-4o"], margin=-0.05).iloc[0]
+    assert together.requirements[0].probability == pair["prob_b_greater_by_margin"]
+    assert "paired on 157 questions" in together.notes[0] and "not paired" in apart.notes[0]
+
+
+def test_a_requirement_on_one_system_rests_on_its_own_fit():
+    fit = rat.fit(rat.example_labels())
+    sentence = "p_G[gpt-4o] > 0.7 with 0.5"
+    both = rat.gate(fit, [sentence, "p_G[gpt-4o] - p_G[reference] < 0 with 0.9"])
+    assert both.requirements[0] == rat.gate(fit, sentence).requirements[0] and not rat.gate(fit, sentence).notes
+    assert both.requirements[0].probability == (fit.draws("p_G", "gpt-4o") > 0.7).mean()

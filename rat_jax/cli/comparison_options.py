@@ -51,6 +51,9 @@ class CompareOptions:
     system: Annotated[
         list[str] | None, option("Compare these only, in this order. Repeatable.", metavar="NAME", panel=_QUESTION)
     ] = None
+    unpaired: Annotated[
+        bool, option("Take systems as independent also where ids match.", "--unpaired", panel=_QUESTION)
+    ] = False
     a: Annotated[
         str | None,
         option(
@@ -93,6 +96,7 @@ class CompareOptions:
             "margin": self.margin,
             "rope": self._rope(),
             "systems": self.system or None,
+            "paired": False if self.unpaired else None,
         }
 
     def _rope(self) -> float | tuple[float, ...] | None:

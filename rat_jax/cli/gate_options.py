@@ -32,6 +32,9 @@ class GateOptions:
             panel=_REQUIRED,
         ),
     ] = None
+    unpaired: Annotated[
+        bool, option("Take systems as independent also where ids match.", "--unpaired", panel=_REQUIRED)
+    ] = False
     fitting: Fitting = Fitting()
     json: Annotated[Path | None, option("Every figure and verdict as JSON.", metavar="FILE", panel=OUTPUT)] = None
 

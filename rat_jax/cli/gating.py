@@ -34,7 +34,7 @@ def gate_and_tell(path: Path, reading: Mapping[str, Sequence[str] | None], optio
     inputs = [path] if options.requirements is None else [path, options.requirements]
     work.check_targets(inputs, options.files(), None)
     posterior = _loaded(path, reading, options) if _is_saved(path) else _fitted(path, reading, options, sentences)
-    found = gate(posterior, sentences)
+    found = gate(posterior, sentences, paired=False if options.unpaired else None)
     _write(posterior, found, path, options)
     _tell(posterior, found, path, options)
     if found.ok:

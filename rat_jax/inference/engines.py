@@ -104,8 +104,8 @@ def condense_long_enough(
     """
     found = condense_chains(method, problem, seed, settings, keep, progress)
     for times in LONGER:
-        enough = (found["ess_bulk"].reshape(len(problem.table.systems), -1) >= min_ess).all(axis=1)
-        short = problem.groups[~enough[problem.groups].all(axis=1)].reshape(-1)
+        least = found["ess_bulk"].reshape(len(problem.table.systems), -1).min(axis=1)
+        short = problem.groups[np.any(least[problem.groups] < min_ess, axis=1)].reshape(-1)
         if not len(short):
             break
         longer = replace(settings, num_samples=times * settings.num_samples)

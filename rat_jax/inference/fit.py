@@ -17,6 +17,7 @@ from rat_jax.inference.posterior import Posterior, state_weights
 from rat_jax.inference.settings import MAX_TREE_DEPTH, Draws, Problem, Progress, Settings, checked_seed
 from rat_jax.inference.versions import version
 from rat_jax.labels import LabelError, Labels, read_labels
+from rat_jax.labels.pairing import Pairing, Unpaired, pair_rows
 from rat_jax.model.declaration import Policy
 from rat_jax.model.graded import LEVELS
 from rat_jax.model.models import MODELS, declare, is_judge, network_of
@@ -133,7 +134,11 @@ def fit(
         "unused_labels": [v for v in observed_labels(labels) if v not in network.levels],
         "max_tree_depth": MAX_TREE_DEPTH,
     }
-    posterior = _posterior(problem, draws, labels.counts(), facts | _versions())
+    pairing = _pairing(labels, network)
+    if isinstance(pairing, Unpaired):
+        facts["unpaired"] = vars(pairing)
+    posterior = posterior_of(problem, draws, labels.counts(), facts | _versions())
+    posterior = replace(posterior, pairing=pairing if isinstance(pairing, Pairing) else None)
     _report_selection(network, labels.selected_by)
     _report_failure(posterior, on_failure)
     return posterior
@@ -240,7 +245,15 @@ def _described(network: Network, policy: Policy) -> dict[str, Any]:
     return {"name": policy.name, "weights": dict(zip(network.state_names, policy.weights, strict=True))}
 
 
-def _posterior(problem: Problem, draws: Draws, counts: pd.DataFrame, provenance: dict[str, Any]) -> Posterior:
+def _pairing(labels: Labels, network: Network) -> Pairing | Unpaired:
+    """The questions lined up over the systems, or why they are not."""
+    if network.measurements:
+        return Unpaired(f"model {network.name!r} fits systems independently of each other")
+    return pair_rows(labels, network.pipeline)
+
+
+def posterior_of(problem: Problem, draws: Draws, counts: pd.DataFrame, provenance: dict[str, Any]) -> Posterior:
+    """What an engine drew, as a posterior: every quantity evaluated, with named axes."""
     network, systems = problem.network, problem.table.systems
     dims = ("system", "chain", "draw")
     sizes = dict(zip(dims[1:], draws.cells.shape[1:3], strict=True))

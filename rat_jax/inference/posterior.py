@@ -17,6 +17,7 @@ from rat_jax.inference.convergence import convergence
 from rat_jax.inference.informed import informed_quantities
 from rat_jax.inference.settings import QUANTILES
 from rat_jax.inference.verdict import Diagnostics, Sampling, exact_sampling, judge_sampling
+from rat_jax.labels.pairing import Pairing
 from rat_jax.model.declaration import Policy
 from rat_jax.model.models import network_of
 from rat_jax.model.network import Network
@@ -39,6 +40,7 @@ class Posterior:
     provenance: versions, model, method, seed, settings, priors, policy; plain JSON-able values.
     exact: exact figures by (system, quantity) where the engine knows them (columns mean, sd, and
     perhaps q2.5, q97.5; missing where it does not), else None.
+    pairing: the questions lined up over the systems, where ids match and the model can use it, else None.
     """
 
     network: Network
@@ -48,6 +50,7 @@ class Posterior:
     counts: pd.DataFrame
     provenance: dict[str, Any]
     exact: pd.DataFrame | None = None
+    pairing: Pairing | None = None
 
     # -- what is in it --------------------------------------------------------------------------
     @property
@@ -175,7 +178,7 @@ class Posterior:
     def sampling(self) -> Sampling:
         """The first of the two verdicts alone, which costs little: can the sampling be trusted."""
         if self.sample_stats is None:
-            return exact_sampling(self.data.sizes["chain"] * self.data.sizes["draw"])
+            return exact_sampling(self.data.sizes["chain"] * self.data.sizes["draw"], "paired" in self.provenance)
         stats = {k: self.sample_stats[k].to_numpy() for k in ("diverging", "tree_depth")}
         return judge_sampling(self._table, stats, self.provenance["max_tree_depth"])
 
@@ -206,9 +209,11 @@ class Posterior:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a netCDF file that `rat_jax.load` reads back to the same summary."""
-        groups = dict(self._groups(), counts=_counts_to_dataset(self.counts))
+        groups = dict(self._groups(), counts=storage.counts_to_dataset(self.counts))
         if self.exact is not None:
             groups["exact"] = xr.Dataset.from_dataframe(self.exact.reset_index())
+        if self.pairing is not None:
+            groups["pairing"] = storage.pairing_to_dataset(self.pairing)
         policies = {quantity: [policy.name, policy.weights] for quantity, policy in self.policies.items()}
         about = {"provenance": self.provenance, "policies": policies}
         storage.write(path, groups, about)
@@ -298,27 +303,11 @@ def load(path: str | os.PathLike[str]) -> Posterior:
         policies={quantity: Policy(name, tuple(weights)) for quantity, (name, weights) in policies.items()},
         data=groups["posterior"],
         sample_stats=groups.get("sample_stats"),
-        counts=_counts_from_dataset(groups["counts"]),
+        counts=storage.counts_from_dataset(groups["counts"]),
         provenance=about["provenance"],
         exact=exact,
+        pairing=storage.pairing_from_dataset(groups["pairing"]) if "pairing" in groups else None,
     )
-
-
-def _counts_to_dataset(counts: pd.DataFrame) -> xr.Dataset:
-    labels = [c for c in counts if c not in ("system", "count")]
-    columns = {c: ("row", counts[c].fillna(-1).to_numpy(np.int8)) for c in labels}
-    columns["count"] = ("row", counts["count"].to_numpy(np.int64))
-    return xr.Dataset(columns, coords={"system": ("row", counts["system"].to_numpy(str))})
-
-
-def _counts_from_dataset(dataset: xr.Dataset) -> pd.DataFrame:
-    labels = [c for c in dataset.data_vars if c != "count"]
-    columns = {"system": dataset["system"].to_numpy().astype(str)}
-    columns |= {c: pd.array(dataset[c].to_numpy(), dtype="Int64") for c in labels}
-    frame = pd.DataFrame(columns | {"count": dataset["count"].to_numpy()})
-    for c in labels:
-        frame[c] = frame[c].mask(frame[c] < 0)
-    return frame
 
 
 def state_weights(

@@ -79,9 +79,12 @@ class Sampling:
         return not self.problems
 
 
-def exact_sampling(num_draws: int) -> Sampling:
-    """The verdict on exact draws: nothing to diagnose."""
-    return Sampling("Exact: independent draws from the exact posterior.", (), None, float(num_draws), float(num_draws))
+def exact_sampling(num_draws: int, is_paired: bool = False) -> Sampling:
+    """The verdict on exact draws, perhaps of systems that were paired: nothing to diagnose."""
+    verdict = "Exact: independent draws from the exact posterior."
+    if is_paired:
+        verdict = "Exact: draws from each system's exact posterior, paired on the questions they share."
+    return Sampling(verdict, (), None, float(num_draws), float(num_draws))
 
 
 def judge_sampling(summary: pd.DataFrame, stats: Mapping[str, np.ndarray], max_depth: int) -> Sampling:

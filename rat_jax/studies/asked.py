@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 
 from rat_jax.inference.informed import Informed, informed_quantities
+from rat_jax.inference.paired import paired_or_why
 from rat_jax.inference.posterior import Posterior, state_weights
 from rat_jax.inference.settings import QUANTILES
+from rat_jax.labels.pairing import Unpaired
 from rat_jax.model.declaration import Policy
 from rat_jax.model.patterns import count_table
 from rat_jax.model.priors import concentrations
@@ -159,9 +161,42 @@ def judged(
     return informed_quantities(network, table, concentrations(network, fit.provenance["priors"]), cells, functions)
 
 
+def paired_fit(fit: Posterior, paired: bool | None = None) -> Posterior:
+    """The posterior that a question about several systems is put to.
+
+    paired: None, the joint posterior of `pair` where the rows of systems can be lined up by id, else the fit; True, the
+        joint posterior or an error; False, the fit with its systems independent of each other.
+
+    Raises ValueError for another value, where paired=True cannot be had, and (unless paired=False) where labels of what
+    systems share contradict each other.
+    """
+    if paired is not None and not isinstance(paired, bool | np.bool_):
+        raise ValueError(f"paired: expected True, False or None (where ids match), found {paired!r}")
+    if paired is not None and not paired:
+        return fit
+    found = paired_or_why(fit)
+    if isinstance(found, Posterior):
+        return found
+    if paired or found.is_mistake:
+        advice = "" if paired else ". Or compare with paired=False"
+        raise ValueError(f"paired: the systems of this fit cannot be paired: {found.why}{advice}")
+    return fit
+
+
 def dependence_note(fit: Posterior) -> str:
-    """How the systems of a posterior hang together, and what that does to a difference, in one sentence."""
-    return (
-        "Systems were fitted independently of each other; where they answered the same questions, intervals of "
-        "differences are on the wide side."
-    )
+    """How the systems of a posterior hang together, and what that does to a difference, in one sentence or two."""
+    if (facts := fit.provenance.get("paired")) is not None:
+        number = facts["questions"]
+        note = (
+            f"Systems are paired on {number:,} question{'s' * (number != 1)} that two or more of them answered; what "
+            "their answers have in common there is taken out of the differences."
+        )
+        for name, systems in facts["retrievers"].items():
+            note += f" {listed(systems)} share what {name} retrieved."
+        return note
+    note = "Systems were fitted independently of each other"
+    if fit.pairing is not None:
+        return f"{note} (not paired, as was asked); on the questions they share, differences are on the wide side."
+    why = paired_or_why(fit)
+    told = f" (not paired: {why.why})" if isinstance(why, Unpaired) else ""
+    return f"{note}{told}; where they answered the same questions, intervals of differences are on the wide side."

@@ -19,7 +19,7 @@ from rat_jax.inference.settings import QUANTILES
 from rat_jax.model.network import Network
 from rat_jax.model.quantities import expectation, state_probabilities
 from rat_jax.model.settling import outcome_weights
-from rat_jax.studies.asked import Asked, Quantity, asked, judged, refined_means
+from rat_jax.studies.asked import Asked, Quantity, asked, judged, paired_fit, refined_means
 from rat_jax.studies.wording import listed, signed, with_interval
 
 STAGES = {"R": "retrieval", "A": "abstention", "T": "generation"}
@@ -28,12 +28,15 @@ NOTHING = 1e-14
 """A share that is smaller in every draw is zero by construction: the quantity does not depend on that stage."""
 
 
-def attribute(fit: Posterior, *, a: str, b: str, quantity: Quantity = "p_G") -> pd.DataFrame:
+def attribute(
+    fit: Posterior, *, a: str, b: str, quantity: Quantity = "p_G", paired: bool | None = None
+) -> pd.DataFrame:
     """How much of the difference b - a of a quantity is due to retrieval, to abstention and to generation.
 
     a, b: two systems of the posterior.
     quantity: p_G, p_T or any other probability or policy of the joint states by its name, or a weighting of the states
         in any form that `Posterior.quantity` takes.
+    paired: as of `compare`. Systems behind one retriever then share what was retrieved, and its share is 0.
 
     Returns a table indexed by `retrieval`, `abstention`, `generation` and `total`: the posterior `mean` of the share,
     its equal-tailed 95 % interval `q2.5` and `q97.5`, `prob_positive` = P(share > 0), and `informed`: whether the
@@ -64,6 +67,7 @@ def attribute(fit: Posterior, *, a: str, b: str, quantity: Quantity = "p_G") -> 
     >>> shares["mean"].round(2).tolist()
     [0.0, 0.02, 0.09, 0.1]
     """
+    fit = paired_fit(fit, paired)
     weights = _weights(fit, quantity)
     question = asked(fit, quantity, (a, b) if a != b else _same(a))
     cells = {system: fit.cells[fit.systems.index(system)].reshape(-1, fit.network.num_cells) for system in (a, b)}

@@ -16,7 +16,8 @@ import pandas as pd
 
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import QUANTILES
-from rat_jax.studies.asked import SURE, Asked, Quantity, asked
+from rat_jax.labels.pairing import Pairing
+from rat_jax.studies.asked import SURE, Asked, Quantity, asked, dependence_note, paired_fit
 
 B_GREATER, A_GREATER, EQUIVALENT, OPEN = "b greater", "a greater", "equivalent", "open"
 NOT_INFORMED, SAMPLING_FAILED = "none: not informed", "none: sampling failed"
@@ -31,6 +32,7 @@ def compare(
     margin: float | None = None,
     rope: Rope | None = None,
     systems: Sequence[str] | None = None,
+    paired: bool | None = None,
 ) -> pd.DataFrame:
     """The difference of a quantity between every two systems of a posterior.
 
@@ -41,19 +43,22 @@ def compare(
     rope: region of practical equivalence, adds the column `prob_equivalent` = P(low < b - a < high). Half its width, or
         (low, high).
     systems: which ones, and in which order; a comes before b. All of them, in alphabetical order, if not given.
+    paired: whether systems that answered the same questions are compared on them, by the joint posterior of `pair`:
+        where the ids of their rows match (None), always or with an error (True), or never (False).
 
     Returns one row per pair: `a`, `b`, the posterior `mean` of b - a, its equal-tailed 95 % interval `q2.5` and
     `q97.5`, `prob_b_greater` = P(b > a) in [0, 1], `informed`: whether the labels inform the quantity of both, and
     `verdict`. That is "b greater" or "a greater" where the interval lies beyond 0 (beyond the rope, if there is one),
     "equivalent" where the rope holds the difference with probability 0.95, else "open"; and "none: not informed" or
-    "none: sampling failed" where the figures allow none. `.attrs` holds the `quantity`, the sampling `verdict` and the
-    number of `comparisons`: every row is judged by itself, see `best` for all of them together.
+    "none: sampling failed" where the figures allow none. Paired, there are two more columns: `questions`, how many both
+    answered, and the `correlation` of their posteriors, 0 where one of them does not vary. `.attrs` holds the
+    `quantity`, the sampling `verdict`, the number of `comparisons` (every row is judged by itself, see `best` for all
+    of them together), and the `note`: what is paired with what, or why nothing is.
 
-    Draws of two systems are subtracted as they stand. Systems of one fit have independent posteriors, also where they
-    answered the same questions; for such paired questions the interval is on the wide side.
+    Draws of two systems that stand in the same place are subtracted. Not paired, systems are independent.
 
     Raises ValueError for an unknown quantity or system, a quantity with dims, fewer than two systems, bad weights, a
-    margin that is no finite number, or a rope that is not an interval.
+    margin that is no finite number, a rope that is not an interval, or a pairing that cannot be had.
 
     Source: the region of practical equivalence: Kruschke, "Rejecting or accepting parameter values in Bayesian
     estimation", Advances in Methods and Practices in Psychological Science 1(2), 2018.
@@ -74,11 +79,21 @@ def compare(
     >>> wrong.attrs["comparisons"]
     3
     """
-    return differences(asked(fit, quantity, systems), margin=margin, rope=rope)
+    joint = paired_fit(fit, paired)
+    table = differences(asked(joint, quantity, systems), margin=margin, rope=rope, pairing=pairing_of(joint))
+    table.attrs["note"] = dependence_note(joint)
+    return table
 
 
-def differences(question: Asked, *, margin: float | None = None, rope: Rope | None = None) -> pd.DataFrame:
-    """The table of `compare` for a quantity that was looked up already."""
+def pairing_of(joint: Posterior) -> Pairing | None:
+    """The questions that the draws of a posterior are paired on; None where its systems are independent."""
+    return joint.pairing if "paired" in joint.provenance else None
+
+
+def differences(
+    question: Asked, *, margin: float | None = None, rope: Rope | None = None, pairing: Pairing | None = None
+) -> pd.DataFrame:
+    """The table of `compare` for a quantity that was looked up already; pairing: what its draws are paired on."""
     low, high = (0.0, 0.0) if rope is None else checked_rope(rope)
     margin = None if margin is None else _number("margin", margin)
     systems = question.systems
@@ -96,12 +111,20 @@ def differences(question: Asked, *, margin: float | None = None, rope: Rope | No
         equivalent = float(((difference > low) & (difference < high)).mean())
         if rope is not None:
             row["prob_equivalent"] = equivalent
+        if pairing is not None:
+            row |= {"questions": pairing.shared(a, b), "correlation": _correlation(*question.draws[[i, j]])}
         row["informed"] = question.informed[a] and question.informed[b]
         row["verdict"] = _verdict(question, row, low, high, equivalent)
         rows.append(row)
     table = pd.DataFrame(rows)
     table.attrs = {"quantity": question.name, "verdict": question.sampling, "comparisons": len(table)}
     return table
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Correlation of two systems' draws [D], 0 where one does not vary."""
+    spread = float(a.std() * b.std())
+    return float(np.clip(np.mean((a - a.mean()) * (b - b.mean())) / spread, -1, 1)) if spread > 0 else 0.0
 
 
 def _verdict(question: Asked, row: dict, low: float, high: float, equivalent: float) -> str:

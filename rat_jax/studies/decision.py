@@ -15,7 +15,7 @@ import pandas as pd
 from rat_jax.inference.posterior import Posterior
 from rat_jax.naming import checked
 from rat_jax.studies.abstention import Abstention, abstention, checked_costs
-from rat_jax.studies.asked import Quantity
+from rat_jax.studies.asked import Quantity, paired_fit
 from rat_jax.studies.attribute import attribute, is_attributable
 from rat_jax.studies.compare import Rope
 from rat_jax.studies.ranking import Ranking, best
@@ -55,16 +55,20 @@ def decide(
     systems: Sequence[str] | None = None,
     pair: tuple[str, str] | None = None,
     costs: Mapping[str, float] | None = None,
+    paired: bool | None = None,
 ) -> Decision:
     """The answers to which system, why, and what abstention costs; arguments as of `best` and `abstention`.
 
+    paired: as of `compare`; what a retriever serves then counts for abstention as well.
     pair: the systems (a, b) whose difference is explained; by default the runner-up and the one to pick.
     Raises ValueError as those do, and where a pair is named for a quantity that is no expectation over the states.
     """
-    ranking = best(fit, quantity, prefer=prefer, margin=margin, rope=rope, systems=systems)
+    fit = paired_fit(fit, paired)
+    ranking = best(fit, quantity, prefer=prefer, margin=margin, rope=rope, systems=systems, paired=paired)
     runner_up = str(ranking.table.index[1]), str(ranking.table.index[0])
     a, b = pair or runner_up
-    shares = attribute(fit, a=a, b=b, quantity=quantity) if pair or is_attributable(fit, quantity) else None
+    explained = pair is not None or is_attributable(fit, quantity)
+    shares = attribute(fit, a=a, b=b, quantity=quantity, paired=paired) if explained else None
     return Decision(ranking, shares, abstention(fit, costs=costs, systems=systems), pair is not None)
 
 

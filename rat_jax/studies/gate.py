@@ -21,7 +21,7 @@ from rat_jax.model.declaration import Policy
 from rat_jax.model.network import Network
 from rat_jax.model.quantities import elements
 from rat_jax.naming import checked
-from rat_jax.studies.asked import asked, judged
+from rat_jax.studies.asked import asked, dependence_note, judged, paired_fit
 from rat_jax.studies.requirement import EXAMPLE, HOLDS, Sentence, Term, read_requirement
 from rat_jax.studies.wording import of_draws, with_interval
 
@@ -128,13 +128,15 @@ class Gate:
         }
 
 
-def gate(fit: Posterior, require: str | Sequence[str]) -> Gate:
+def gate(fit: Posterior, require: str | Sequence[str], *, paired: bool | None = None) -> Gate:
     """Whether a posterior meets one or several requirements.
 
     require: sentences of the shape "QUANTITIES > NUMBER with PROBABILITY" (or <, >=, <=). Scalar quantities of systems
         are added and subtracted, "p_G[new] - p_G[old]", each perhaps times a number, "0.5 * p_T[new]"; they and
         numbers may stand on both sides. The system may be left out where there is one; an element of a quantity comes
         before it, "theta_A[partial][new]". PROBABILITY is in (0, 1).
+    paired: whether a requirement on several systems takes them as they answered the same questions, as in `compare`:
+        where ids match if not given.
 
     A requirement is met where its posterior probability is at least PROBABILITY. There is no verdict where the sampling
     cannot be trusted, or the labels do not inform a quantity of it or what is asked of a system's quantities together.
@@ -157,8 +159,15 @@ def gate(fit: Posterior, require: str | Sequence[str]) -> Gate:
         raise ValueError(f'require: expected a sentence such as "{EXAMPLE}", or a list of them, found {require!r}')
     asked_for = [read_requirement(sentence) for sentence in sentences]
     check_names(asked_for, fit.network, fit.policies, fit.systems)
-    note = selection_problem(fit.network, fit.provenance.get("selected_by", ()))
-    return Gate(tuple(_required(fit, sentence) for sentence in asked_for), () if note is None else (note,))
+    selection = selection_problem(fit.network, fit.provenance.get("selected_by", ()))
+    notes = [] if selection is None else [selection]
+    is_joint = [_is_of_several(fit, sentence) for sentence in asked_for]
+    joint = fit
+    if any(is_joint):
+        joint = paired_fit(fit, paired)
+        notes.append(dependence_note(joint))
+    found = (_required(joint if several else fit, one) for several, one in zip(is_joint, asked_for, strict=True))
+    return Gate(tuple(found), tuple(notes))
 
 
 def check_names(
@@ -204,6 +213,11 @@ def _quantity(name: str, known: Sequence[str]) -> str:
     if name not in known and (element := next((q for q in known if q.startswith(f"{name}[")), None)):
         raise ValueError(f"expected a quantity with one value, {name} has several; name one such as {element}")
     return checked(name, known, "quantity")
+
+
+def _is_of_several(fit: Posterior, sentence: Sentence) -> bool:
+    known = _known(fit.network, fit.policies)
+    return len({_placed(sentence, term, known, fit.systems)[1] for term in sentence.terms}) > 1
 
 
 def _required(fit: Posterior, sentence: Sentence) -> Requirement:

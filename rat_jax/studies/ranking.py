@@ -17,8 +17,8 @@ from scipy.stats import rankdata
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import QUANTILES
 from rat_jax.naming import checked
-from rat_jax.studies.asked import SURE, Asked, Quantity, asked, dependence_note
-from rat_jax.studies.compare import A_GREATER, B_GREATER, EQUIVALENT, OPEN, Rope, checked_rope, differences
+from rat_jax.studies.asked import SURE, Asked, Quantity, asked, dependence_note, paired_fit
+from rat_jax.studies.compare import A_GREATER, B_GREATER, EQUIVALENT, OPEN, Rope, checked_rope, differences, pairing_of
 from rat_jax.studies.wording import listed, of_draws, signed, with_interval
 
 PREFER = ("high", "low")
@@ -160,10 +160,11 @@ def best(
     margin: float | None = None,
     rope: Rope | None = None,
     systems: Sequence[str] | None = None,
+    paired: bool | None = None,
 ) -> Ranking:
     """Which system to pick for a quantity: chances of being best, expected losses, ranks, and every pair.
 
-    quantity, margin, rope, systems: as of `compare`.
+    quantity, margin, rope, systems, paired: as of `compare`.
     prefer: "high" where more of the quantity is better, "low" where less is (wrong answers, unneeded abstentions).
 
     Returns a `Ranking`; `str()` is the answer in words with a table. Where draws of several systems are equal, as where
@@ -181,14 +182,15 @@ def best(
     >>> found.choice, found.num_comparisons
     ('reference', 3)
     >>> found.table["expected_loss"].round(2).tolist()
-    [0.0, 0.11, 0.11]
+    [0.0, 0.1, 0.1]
 
     Source: expected loss as the price of a decision: Berger, "Statistical Decision Theory and Bayesian Analysis",
     1985, section 1.3.
     """
     checked(prefer, PREFER, "prefer")
-    question = asked(fit, quantity, systems)
-    pairs = differences(question, margin=margin, rope=rope)
+    joint = paired_fit(fit, paired)
+    question = asked(joint, quantity, systems)
+    pairs = differences(question, margin=margin, rope=rope, pairing=pairing_of(joint))
     sign = 1.0 if prefer == "high" else -1.0
     ranks = _rank_probabilities(sign * question.draws)  # [S, S]
     table = question.table.assign(**_losses(question, sign, ranks), **_rank_columns(ranks))
@@ -203,7 +205,7 @@ def best(
         pairs=pairs,
         prob_all=_prob_all(question, pairs, rope),
         problems=question.problems(),
-        note=dependence_note(fit),
+        note=dependence_note(joint),
         rope=None if rope is None else checked_rope(rope),
         margin=None if margin is None else float(margin),
     )
