@@ -195,3 +195,16 @@ def test_a_weighting_beyond_0_and_1_is_drawn_whole(fit):
     found = rat.best(fit, lambda s: -3.0 * (s["A"] == 0 and s["T"] == 0))
     low, high = rat.plot_ranking(found).get_xlim()
     assert low < found.table["q2.5"].min() and high > found.table["q97.5"].max()
+
+
+def test_a_saved_posterior_gives_the_answers_of_its_labels(folder, capsys):
+    assert cli.main(["fit", "labels.csv", "--seed", "3", "--output", "saved.nc"]) == 0
+    capsys.readouterr()
+    told(["labels.csv", "--seed", "3", "--json", "one.json"], capsys)
+    out = told(["saved.nc", "--json", "two.json"], capsys).out
+    one, two = (json.loads(Path(name).read_text()) for name in ("one.json", "two.json"))
+    assert (one["provenance"].pop("source"), two["provenance"].pop("source")) == ("labels.csv", "saved.nc")
+    assert one == two and "saved.nc" in out
+    for option in (["--seed", "4"], ["--column", "R=r"], ["--selected-by", "A"]):
+        said = refusal(["compare", "saved.nc", *option], capsys)
+        assert f"{option[0]} is about a fit, and saved.nc is a posterior that is fitted already" in said

@@ -102,3 +102,14 @@ def test_fit_says_that_a_selection_is_not_in_the_model(folder, capsys):
     assert "Rows were chosen for labelling by T_J" in capsys.readouterr().err
     assert cli.main(["fit", "judged.csv", "--selected-by", "A"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_saved_posterior_is_planned_from_but_has_no_rows_to_name(folder, capsys):
+    assert cli.main(["fit", "labels.csv", "--output", "saved.nc"]) == 0
+    capsys.readouterr()
+    assert cli.main(["plan", "labels.csv", "--width", "0.12", *QUICK]) == 0
+    from_labels = capsys.readouterr().out
+    assert cli.main(["plan", "saved.nc", "--width", "0.12", *QUICK]) == 0
+    assert capsys.readouterr().out == from_labels
+    assert "saved.nc is a saved posterior; give the table" in refusal(["plan", "saved.nc", "--next", "3"], capsys)
+    assert "--method is about a fit" in refusal(["plan", "saved.nc", "--width", "0.1", "--method", "nuts"], capsys)

@@ -21,6 +21,7 @@ from rat_jax.cli.options import (
     LabelsOrPosterior,
     Levels,
     OptionalLabelFile,
+    OptionalLabelsOrPosterior,
     SelectedBy,
     with_options,
 )
@@ -126,19 +127,34 @@ def study(
 @app.command()
 @with_options(PlanOptions)
 def plan(
-    labels: OptionalLabelFile = None, column: Columns = None, levels: Levels = None, *, options: PlanOptions
+    labels: OptionalLabelsOrPosterior = None,
+    column: Columns = None,
+    levels: Levels = None,
+    selected_by: SelectedBy = None,
+    *,
+    options: PlanOptions,
 ) -> int:
     """What to label next, and what it buys: the width of an interval for a budget, or the budget for a width."""
-    planning.check_options(options, labels, column, levels)
-    return planning.plan_and_tell(work.read(labels, column, levels, options.fitting.model) if labels else None, options)
+    reading = {"column": column, "levels": levels, "selected_by": selected_by}
+    planning.check_options(options, labels, reading)
+    return planning.plan_and_tell(labels, reading, options)
 
 
 @app.command()
 @with_options(CompareOptions)
-def compare(labels: LabelFile, column: Columns = None, levels: Levels = None, *, options: CompareOptions) -> int:
+def compare(
+    labels: LabelsOrPosterior,
+    column: Columns = None,
+    levels: Levels = None,
+    selected_by: SelectedBy = None,
+    *,
+    options: CompareOptions,
+) -> int:
     """Which system is better, how sure that is, where the difference comes from, and what its abstentions cost."""
     comparison.check_options(options, labels)
-    return comparison.compare_and_tell(work.read(labels, column, levels, options.fitting.model), options)
+    return comparison.compare_and_tell(
+        labels, {"column": column, "levels": levels, "selected_by": selected_by}, options
+    )
 
 
 @app.command()
@@ -152,8 +168,7 @@ def gate(
     options: GateOptions,
 ) -> int:
     """Whether what must hold does, for a build to pass or fail: exit code 0 met, 2 not met or no verdict, 1 not run."""
-    reading = {"column": column, "levels": levels, "selected_by": selected_by}
-    return gating.gate_and_tell(labels, reading, options)
+    return gating.gate_and_tell(labels, {"column": column, "levels": levels, "selected_by": selected_by}, options)
 
 
 @app.command()

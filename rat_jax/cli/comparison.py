@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from rat_jax.cli import work
 from rat_jax.cli.comparison_options import CompareOptions
+from rat_jax.cli.source import Reading, Source, opened
 from rat_jax.cli.terminal import BAD_VERDICT, DONE, complain
 
 if TYPE_CHECKING:
     from rat_jax.inference.posterior import Posterior
-    from rat_jax.labels import Labels, LoadReport
+    from rat_jax.labels import Labels
     from rat_jax.studies.decision import Decision
 
 
@@ -22,16 +23,17 @@ def check_options(options: CompareOptions, labels: Path) -> None:
     work.check_targets([labels], options.files(), options.plot)
 
 
-def compare_and_tell(labels: Labels, options: CompareOptions) -> int:
-    """Fit the labels, compare the systems, write and tell everything; returns the exit code."""
+def compare_and_tell(path: Path, reading: Reading, options: CompareOptions) -> int:
+    """Compare the systems of a label table or a saved posterior, write and tell everything; returns the exit code."""
     from rat_jax.studies.decision import check_names, decide
 
-    check_names(labels.systems, [*(options.system or ()), *(options.pair() or ())], options.costs())
-    posterior = work.fit_labels(labels, options.fitting)
-    decision = decide(posterior, pair=options.pair(), costs=options.costs(), **options.ranking())
-    report = work.report_of(labels)
-    _write(posterior, decision, report.source, options)
-    _tell(posterior, decision, report, options)
+    def check(labels: Labels) -> None:
+        check_names(labels.systems, [*(options.system or ()), *(options.pair() or ())], options.costs())
+
+    source = opened(path, reading, options.fitting, check)
+    decision = decide(source.posterior, pair=options.pair(), costs=options.costs(), **options.ranking())
+    _write(source.posterior, decision, source.name, options)
+    _tell(source, decision, options)
     if problems := decision.problems():
         return complain(f"exit code {BAD_VERDICT}: no verdict; {'; '.join(problems)}", BAD_VERDICT)
     return DONE
@@ -54,11 +56,11 @@ def _write(posterior: Posterior, decision: Decision, source: str, options: Compa
         write_whole(options.plot, lambda path: figure.savefig(path, dpi=150))
 
 
-def _tell(posterior: Posterior, decision: Decision, report: LoadReport, options: CompareOptions) -> None:
+def _tell(source: Source, decision: Decision, options: CompareOptions) -> None:
     from rat_jax.report.comparison import decision_report
     from rat_jax.report.console import PlainConsole
 
     console = PlainConsole()
-    console.print(decision_report(posterior, decision, report.source, report.sentences()))
+    console.print(decision_report(source.posterior, decision, source.name, source.sentences))
     if written := options.files():
         console.print(f"\nWritten: {', '.join(map(str, written))}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rat_jax.cli import work
 from rat_jax.cli.gate_options import GateOptions
 from rat_jax.cli.options import Fitting
+from rat_jax.cli.source import Reading, opened
 from rat_jax.cli.terminal import BAD_VERDICT, DONE, complain
 
 if TYPE_CHECKING:
@@ -18,22 +18,17 @@ if TYPE_CHECKING:
     from rat_jax.labels import Labels
     from rat_jax.studies.gate import Gate
 
-SAVED = b"\x89HDF\r\n\x1a\n"
-"""The first bytes of a netCDF file, whatever its name."""
 
-
-def gate_and_tell(path: Path, reading: Mapping[str, Sequence[str] | None], options: GateOptions) -> int:
-    """Hold a label table or a saved posterior against every requirement; returns the exit code.
-
-    reading: how the table is to be read, by the name of the option: column, levels, selected_by.
-    """
+def gate_and_tell(path: Path, reading: Reading, options: GateOptions) -> int:
+    """Hold a label table or a saved posterior against every requirement; returns the exit code."""
     from rat_jax.studies.gate import gate
 
     sentences = options.sentences()
     options.fitting.arguments()
     inputs = [path] if options.requirements is None else [path, options.requirements]
     work.check_targets(inputs, options.files(), None)
-    posterior = _loaded(path, reading, options) if _is_saved(path) else _fitted(path, reading, options, sentences)
+    check = partial(_check_names, options.fitting, sentences)
+    posterior = opened(path, reading, options.fitting, check).posterior
     found = gate(posterior, sentences, paired=False if options.unpaired else None)
     _write(posterior, found, path, options)
     _tell(posterior, found, path, options)
@@ -42,40 +37,7 @@ def gate_and_tell(path: Path, reading: Mapping[str, Sequence[str] | None], optio
     return complain(f"exit code {BAD_VERDICT}: {found.conclusion()}", BAD_VERDICT)
 
 
-def _is_saved(path: Path) -> bool:
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(len(SAVED)) == SAVED
-    return False
-
-
-def _loaded(path: Path, reading: Mapping[str, Sequence[str] | None], options: GateOptions) -> Posterior:
-    import rat_jax as rat
-
-    given = [name for name, values in reading.items() if values]
-    given += [
-        field.name
-        for field in dataclasses.fields(Fitting)
-        if getattr(options.fitting, field.name) not in (field.default, [])
-    ]
-    if given:
-        raise ValueError(
-            f"--{given[0].replace('_', '-')} is about a fit, and {path} is a posterior that is fitted already; leave "
-            "it out, or give the label table"
-        )
-    return rat.load(path)
-
-
-def _fitted(
-    path: Path, reading: Mapping[str, Sequence[str] | None], options: GateOptions, sentences: Sequence[str]
-) -> Posterior:
-    labels = work.read(
-        path, reading["column"], reading["levels"], options.fitting.model, selected_by=reading["selected_by"]
-    )
-    _check_names(labels, options.fitting, sentences)
-    return work.fit_labels(labels, options.fitting)
-
-
-def _check_names(labels: Labels, fitting: Fitting, sentences: Sequence[str]) -> None:
+def _check_names(fitting: Fitting, sentences: Sequence[str], labels: Labels) -> None:
     """Find a misspelt quantity or system before anything is fitted."""
     from rat_jax.inference.fit import read_problem
     from rat_jax.model.models import MODELS

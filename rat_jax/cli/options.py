@@ -35,6 +35,14 @@ LabelsOrPosterior = Annotated[
         show_default=False,
     ),
 ]
+OptionalLabelsOrPosterior = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="LABELS",
+        help="Label table or saved posterior; or none, with --configuration or --theta.",
+        show_default=False,
+    ),
+]
 Columns = Annotated[
     list[str] | None,
     typer.Option(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rat_jax.cli.plan_options import PlanOptions
+from rat_jax.cli.source import Reading, opened
 from rat_jax.cli.terminal import BAD_VERDICT, COULD_NOT_RUN, DONE, complain, progress_bar, use_compilation_cache
 from rat_jax.cli.work import check_targets
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rat_jax.inference.posterior import Posterior
-    from rat_jax.labels import Labels
     from rat_jax.studies.plan_result import LabelPlan
 
 OPTION_OF = {"costs": "--cost", "prior_weight": "--prior-weight", "k": "--next", "parameters": "--theta"} | {
@@ -24,7 +22,7 @@ OPTION_OF = {"costs": "--cost", "prior_weight": "--prior-weight", "k": "--next",
 """The option behind an argument of `plan`, for errors that begin with the argument's name."""
 
 
-def check_options(options: PlanOptions, labels: Path | None, *reading: Sequence[str] | None) -> None:
+def check_options(options: PlanOptions, labels: Path | None, reading: Reading) -> None:
     """Find what is misspelt or contradicts, or a file that cannot be written, before any work is done."""
     if not options.is_plan and options.next is None:
         raise ValueError("expected --budget, --width or --next: what is asked?")
@@ -32,8 +30,8 @@ def check_options(options: PlanOptions, labels: Path | None, *reading: Sequence[
     options.fitting.arguments()
     if labels is None:
         options.guess()
-        if any(reading):
-            raise ValueError("--column and --levels are for a label table, found none")
+        if any(reading.values()):
+            raise ValueError("--column, --levels and --selected-by are for a label table, found none")
         if options.next is not None:
             raise ValueError("--next names rows of a label table, found none")
     elif options.theta or options.configuration or options.prior_weight is not None:
@@ -45,19 +43,23 @@ def check_options(options: PlanOptions, labels: Path | None, *reading: Sequence[
     check_targets([labels] if labels else [], options.files(), options.plot)
 
 
-def plan_and_tell(labels: Labels | None, options: PlanOptions) -> int:
-    """Plan, write and tell everything that was asked for; returns the exit code."""
+def plan_and_tell(path: Path | None, reading: Reading, options: PlanOptions) -> int:
+    """Plan from labels, a saved posterior or a guess, write and tell all that was asked for; returns the exit code."""
     import rat_jax as rat
 
     use_compilation_cache()
-    source: Any = options.guess() if labels is None else _fit(labels, options)
-    if labels is not None and not source.sampling.ok:
+    found = None if path is None else opened(path, reading, options.fitting, beside=["seed"])
+    source: Any = options.guess() if found is None else found.posterior
+    if found is not None and not source.sampling.ok:
         return complain(f"exit code {BAD_VERDICT}: {source.sampling.verdict} Nothing is planned from it.", BAD_VERDICT)
+    labels = None if found is None else found.labels
+    if options.next is not None and labels is None:
+        raise ValueError(f"--next names rows of a label table, and {path} is a saved posterior; give the table")
     plan, chosen = None, None
     try:
         if options.is_plan:
             with progress_bar() as progress:
-                plan = rat.plan(source, progress=progress, **options.arguments(labels is None))
+                plan = rat.plan(source, progress=progress, **options.arguments(found is None))
         if options.next is not None and labels is not None:
             asked = {"quantity": options.quantity, "system": options.system, "seed": options.fitting.seed}
             chosen = rat.next_labels(source, labels, options.next, costs=options.costs(), **asked)
@@ -68,13 +70,6 @@ def plan_and_tell(labels: Labels | None, options: PlanOptions) -> int:
     if plan is not None and not plan.ok:
         return complain(f"exit code {BAD_VERDICT}: the wanted width cannot be met", BAD_VERDICT)
     return DONE
-
-
-def _fit(labels: Labels, options: PlanOptions) -> Posterior:
-    import rat_jax as rat
-
-    with progress_bar() as progress:
-        return rat.fit(labels, progress=progress, on_failure="keep", **options.fitting.arguments())
 
 
 def in_option_names(message: str) -> str:

@@ -12,6 +12,7 @@ A given R=1, T given R=0, T given R=1. All priors are uniform.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -107,14 +108,31 @@ def _version(package: str) -> str:
 
 
 def peak_bytes() -> int:
-    """Most memory this process ever held; 0 where the system does not tell.
+    """Most memory this process and those it started that still run ever held; 0 where the system does not tell.
 
     From /proc where there is one: ru_maxrss of a process begins with what its parent held when it was started.
     """
-    status = Path("/proc/self/status")
-    if status.exists():
-        return next(int(x.split()[1]) for x in status.read_text().splitlines() if x.startswith("VmHWM")) * 1024
+    if Path("/proc/self/status").exists():
+        return sum(_peak_of(number) for number in _family(os.getpid()))
     return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+
+
+def _peak_of(number: int) -> int:
+    try:
+        lines = Path(f"/proc/{number}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:  # it has just ended
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
+def _family(number: int) -> list[int]:
+    """A process and all that it started, and they in turn, as far as they still run."""
+    found = [number]
+    for path in Path(f"/proc/{number}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in path.read_text(encoding="utf-8").split():
+                found += _family(int(child))
+    return found
 
 
 def _of_children() -> int:

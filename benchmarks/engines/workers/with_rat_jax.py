@@ -1,8 +1,8 @@
 """Ours, as a sweep calls it, diagnostics included: the only worker that imports rat_jax.
 
 Option method: "nuts" and "numpyro" are `rat.sweep`: mean, interval, R-hat, bulk and tail ESS of every quantity of every
-table. The draws behind them come from the same sweep once more, outside the time. "exact" is what an
-allocation study does: independent draws in as many threads as there are processors, and every quantity from them.
+table. The draws behind them come from the same sweep once more, outside the time. "exact": independent draws in as many
+threads as there are processors, and every quantity from them.
 """
 
 from __future__ import annotations
