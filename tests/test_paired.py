@@ -8,6 +8,7 @@ from paired_tables import correlated, em_p_g, g_of, thetas_of, wide
 from scipy.stats import beta, binomtest, ks_2samp, kstest, norm
 
 import rat_jax as rat
+from rat_jax.inference.paired.margin import nearest
 from rat_jax.labels.pairing import pair_rows
 
 TRUTH = np.array([[0.7, 0.5, 0.1, 0.3, 0.8], [0.7, 0.4, 0.15, 0.3, 0.7]])
@@ -198,6 +199,51 @@ def test_without_any_r_there_is_nothing_to_share():
 
 
 # ------------------------------------------------------------------------------------------------ lining rows up
+
+
+@pytest.fixture(scope="module", params=["A and T", "T alone", "gaps"])
+def without_r(request):
+    """Systems of which no row tells R; the posterior is a ridge."""
+    rows = correlated(np.random.default_rng(6), 250, TRUTH, 0.9).drop(columns="R")
+    if request.param == "T alone":
+        rows = rows.drop(columns="A")
+    if request.param == "gaps":
+        rows.loc[rows.index % 3 == 0, "T"] = np.nan
+        rows.loc[rows.index % 5 == 0, "A"] = np.nan
+    return rows, rat.fit(rows, num_samples=2500)
+
+
+def test_without_any_r_draws_are_the_systems_own_in_another_order(without_r):
+    _, fit = without_r
+    both = rat.pair(fit)
+    for system in fit.systems:
+        for name in (*THETAS, "p_G", "p_T"):
+            one, other = (np.sort(x.draws(name, system=system).ravel()) for x in (fit, both))
+            np.testing.assert_allclose(one, other, rtol=1e-6)  # chains are in single precision
+    pd.testing.assert_frame_equal(both.summary()[["mean", "sd"]], fit.summary()[["mean", "sd"]])
+
+
+def test_without_any_r_what_is_told_follows_the_questions(without_r):
+    """Where A or T is known p_T is the mean of T: its posteriors correlate as the T of shared questions do."""
+    rows, fit = without_r
+    t = wide(rows, "T")
+    known = ~np.isnan(t).any(axis=1)
+    alone = ~np.isnan(t)
+    centred = t - np.nanmean(t, axis=0)
+    covariance = (centred[known].prod(axis=1)).sum() / alone.sum(axis=0).prod()
+    variances = np.nansum(centred**2, axis=0) / alone.sum(axis=0) ** 2
+    wanted = covariance / np.sqrt(variances.prod())
+    found = np.corrcoef(rat.pair(fit).data["p_T"].to_numpy().reshape(2, -1))[0, 1]
+    assert wanted > 0.2 and found == pytest.approx(wanted, abs=0.08 if "A" in rows and rows["A"].isna().any() else 0.05)
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+def test_points_are_brought_near_to_as_many_goals(dims):
+    points, goals = (np.random.default_rng(k).standard_normal((4000, dims)) for k in (1, 2))
+    found = nearest(points, goals)
+    assert sorted(found) == list(range(4000))
+    for k in range(dims):
+        assert np.corrcoef(points[found, k], goals[:, k])[0, 1] > 0.99
 
 
 def test_rows_without_an_id_or_of_one_system_stand_alone():

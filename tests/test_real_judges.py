@@ -87,3 +87,15 @@ def test_a_human_sufficiency_label_calibrates_the_judge_of_retrieval():
         row = fit.summary().loc[(fit.systems[0], name)]
         assert row["mean"] == pytest.approx((said.sum() + 1) / (len(said) + 2), abs=5 * row["mcse_mean"])
     assert not fit.diagnostics.informed[fit.systems[0], "p_G"]  # nobody judged whether answers are correct
+
+
+def test_readers_of_the_same_questions_are_compared_on_them():
+    """T of twelve readers on 301 questions, R of hardly any: the paired interval is near that of the paired z-test."""
+    labels = rat.read_labels(DATA / "nq301_judges.csv")
+    fit = rat.fit(labels)
+    options = {"quantity": "p_T", "systems": ["FiD", "FiD-KD"]}
+    apart, together = (rat.compare(fit, paired=paired, **options).iloc[0] for paired in (False, None))
+    z = rat.paired_baselines(labels, a="FiD", b="FiD-KD", quantity="p_T").loc["paired_z"]
+    assert together["q97.5"] - together["q2.5"] == pytest.approx(z["high"] - z["low"], rel=0.07)
+    assert together["q97.5"] - together["q2.5"] < 0.85 * (apart["q97.5"] - apart["q2.5"])
+    assert together["mean"] == pytest.approx(z["difference"], abs=0.01) and together["questions"] > 290

@@ -71,7 +71,8 @@ def fit(
         many chains at once), "numpyro" (NumPyro's NUTS in a batch), or "auto": exact where it applies, else nuts.
     seed: whole number. The same seed gives the same draws whatever the order of the rows, however they
         are split between `count` and repetition, and (where the same labels are missing) whatever other systems
-        there are.
+        there are. Two fits with one seed share randomness for systems of one name: compare systems within one fit, or
+        give the fits seeds of their own.
     priors: Beta (a, b) by parameter name, see `Priors`; uniform where not named.
     policy: weights in [0, 1] of the joint states that p_G is the expectation of, in any form that
         `Posterior.quantity` takes, or the name of one that the model has ("strict" and "lenient" of "graded"); by

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rat_jax.inference.paired.margin import Ridge, normal_scores
 from rat_jax.inference.paired.sticks import from_logits, from_normal
 from rat_jax.inference.paired.units import Unit
 
@@ -139,48 +140,80 @@ def joint_correlation(units: Sequence[Unit], references: Sequence[Reference], co
 
 def couple(
     units: Sequence[Unit],
-    starts: Sequence[Start | None],
+    starts: Sequence[Start | Ridge | None],
     count: np.ndarray,
     num_draws: int,
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
     """Coupled draws of the sticks [D, K] of every unit.
 
-    starts: posterior draws for units that are not settled. count: questions of each
-    joint pattern of the study. Every draw is a chain of its own that starts in its posterior and stays in it, so
-    draws that were independent of each other still are.
+    starts: posterior draws for units that are not settled. count: questions of each joint pattern of the study. Every
+    draw is a chain of its own that starts in its posterior and stays in it, so draws that were independent of each
+    other still are; those of a ridge are put in another order.
     """
-    references = [
-        settled_reference(unit) if start is None else open_reference(unit, start.logits)
-        for unit, start in zip(units, starts, strict=True)
-    ]
-    root = _root_of(joint_correlation(units, references, count))
-    ends = np.cumsum([unit.size for unit in units])
-    pieces = [slice(end - unit.size, end) for unit, end in zip(units, ends, strict=True)]
-    z = np.zeros((num_draws, int(ends[-1])))
-    chains: list[_Chain | None] = []
-    for unit, start, reference, piece in zip(units, starts, references, pieces, strict=True):
-        chains.append(None if start is None else _Chain(unit, reference, start))
-        if (chain := chains[-1]) is not None:
-            z[:, piece] = chain.z
-    for size in STEPS if any(chains) else STEPS[:1]:
+    parts = [_part(unit, start, num_draws) for unit, start in zip(units, starts, strict=True)]
+    root = _root_of(joint_correlation([p.unit for p in parts], [p.reference for p in parts], count))
+    ends = np.cumsum([part.unit.size for part in parts])
+    pieces = [slice(end - part.unit.size, end) for part, end in zip(parts, ends, strict=True)]
+    z = np.concatenate([part.z for part in parts], axis=1)
+    for size in STEPS if any(isinstance(part, _Chain) for part in parts) else STEPS[:1]:
         proposed = np.sqrt(1.0 - size**2) * z + size * (rng.standard_normal(z.shape) @ root.T)
         luck = np.log(rng.random(num_draws))
-        for chain, piece in zip(chains, pieces, strict=True):
-            z[:, piece] = proposed[:, piece] if chain is None else chain.step(proposed[:, piece], luck)
-    return [
-        from_normal(z[:, piece], *_posterior_shapes(unit)) if chain is None else from_logits(chain.logits(z[:, piece]))
-        for unit, chain, piece in zip(units, chains, pieces, strict=True)
-    ]
+        for part, piece in zip(parts, pieces, strict=True):
+            z[:, piece] = part.step(proposed[:, piece], luck)
+    return [part.sticks() for part in parts]
+
+
+def _part(unit: Unit, start: Start | Ridge | None, num_draws: int) -> _Settled | _Ordered | _Chain:
+    if start is None:
+        return _Settled(unit, num_draws)
+    return _Ordered(start, num_draws) if isinstance(start, Ridge) else _Chain(unit, start)
+
+
+class _Settled:
+    """The draws of a unit whose posterior is a product of Betas: quantile for quantile."""
+
+    def __init__(self, unit: Unit, num_draws: int) -> None:
+        self.unit, self.reference = unit, settled_reference(unit)
+        self.z = np.zeros((num_draws, unit.size))
+
+    def step(self, proposed: np.ndarray, _: np.ndarray) -> np.ndarray:
+        self.z = proposed
+        return self.z
+
+    def sticks(self) -> np.ndarray:
+        return from_normal(self.z, *_posterior_shapes(self.unit))
+
+
+class _Ordered:
+    """The draws of a ridge, put in the order in which what is told follows the reference."""
+
+    def __init__(self, ridge: Ridge, num_draws: int) -> None:
+        self.unit, self.ridge = ridge.margin, ridge
+        told = ridge.told.reshape(num_draws, -1)
+        self.reference = settled_reference(self.unit) if self.unit.is_settled else open_reference(self.unit, told)
+        self.z = np.zeros(told.shape)
+
+    def step(self, proposed: np.ndarray, _: np.ndarray) -> np.ndarray:
+        self.z = proposed
+        return self.z
+
+    def sticks(self) -> np.ndarray:
+        if self.reference.root is not None:
+            wanted = self.z @ self.reference.root
+            return self.ridge.in_order_of(wanted / np.sqrt((self.reference.root**2).sum(axis=0)))
+        told = normal_scores(self.ridge.told.reshape(self.z.shape))
+        return self.ridge.in_order_of(self.z @ np.linalg.cholesky(np.atleast_2d(np.corrcoef(told.T))).T)
 
 
 class _Chain:
-    """The D chains of a unit that is not settled: where they are, and how likely that is."""
+    """The D chains of any other unit: where they are, and how likely that is."""
 
-    def __init__(self, unit: Unit, reference: Reference, start: Start) -> None:
-        assert reference.mean is not None and reference.root is not None
-        self.unit, self.mean, self.root = unit, reference.mean, reference.root
-        self.precision = np.linalg.pinv(reference.model, hermitian=True)
+    def __init__(self, unit: Unit, start: Start) -> None:
+        self.unit, self.reference = unit, open_reference(unit, start.logits)
+        assert self.reference.mean is not None and self.reference.root is not None
+        self.mean, self.root = self.reference.mean, self.reference.root
+        self.precision = np.linalg.pinv(self.reference.model, hermitian=True)
         self.shared = start.shared
         self.z = (start.logits - self.mean) @ np.linalg.pinv(self.root, hermitian=True)
         self.odds = self._odds(self.z)
@@ -198,6 +231,9 @@ class _Chain:
         self.z = np.where(taken[:, None], proposed, self.z)
         self.odds = np.where(taken, odds, self.odds)
         return self.z
+
+    def sticks(self) -> np.ndarray:
+        return from_logits(self.logits(self.z))
 
 
 def _posterior_shapes(unit: Unit) -> tuple[np.ndarray, np.ndarray]:

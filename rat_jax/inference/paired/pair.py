@@ -15,6 +15,7 @@ import pandas as pd
 from rat_jax.inference.engines import choose
 from rat_jax.inference.fit import posterior_of
 from rat_jax.inference.paired.coupling import Start, couple, start_from
+from rat_jax.inference.paired.margin import Ridge, ridge_of
 from rat_jax.inference.paired.units import Unit
 from rat_jax.inference.posterior import Posterior
 from rat_jax.inference.settings import Draws, Problem, Settings, system_seed
@@ -154,9 +155,11 @@ def _is_combined(unit: Unit) -> bool:
     return len(unit.systems) > 1 and bool((unit.levels.sum(axis=1) > 1)[unit.asked].any())
 
 
-def _start(unit: Unit, base: _Base) -> Start | None:
+def _start(unit: Unit, base: _Base) -> Start | Ridge | None:
     """Posterior draws of a unit; None where it is settled."""
     if unit.is_settled:
         return None
+    if (ridge := ridge_of(unit, base.cells[unit.systems[0]])) is not None:
+        return ridge
     cells = np.moveaxis(base.cells[unit.systems], 0, 2)
     return start_from(unit, unit.sticks.logits(cells.reshape(-1, *cells.shape[2:])))

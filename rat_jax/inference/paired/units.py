@@ -106,7 +106,10 @@ class Unit:
     @cached_property
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
         """Distinct labels beside R of a system, int8 [K, V - 1], and which of them each pattern shows, [P, m]."""
-        flat = self.codes[:, :, 1:].reshape(-1, self.codes.shape[2] - 1)
+        patterns, systems, variables = self.codes.shape
+        flat = self.codes[:, :, 1:].reshape(patterns * systems, variables - 1)
+        if not flat.shape[1]:  # a network of one variable
+            return flat[:1], np.zeros(self.codes.shape[:2], int)
         codes, place = np.unique(flat, axis=0, return_inverse=True)
         return codes, place.reshape(self.codes.shape[:2])
 
@@ -126,7 +129,7 @@ class Unit:
     @cached_property
     def counted(self) -> np.ndarray:
         """Cells beside those of R that a state counts in for labels [K] beside R: float [K, J, M]."""
-        last = np.where(self._known[0] >= 0, np.arange(2, self.codes.shape[2] + 1), 0).max(axis=1)
+        last = np.where(self._known[0] >= 0, np.arange(2, self.codes.shape[2] + 1), 0).max(axis=1, initial=0)
         table = np.concatenate([np.full(a.size, t) for t, a in enumerate(self.network.layouts)])
         within = (table[None, :] >= 1) & (table[None, :] < last[:, None])
         return self.network.state_cells[None].astype(float) * within[:, None, :]
