@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 import rat_jax as rat
-from rat_jax.inference.fit import _posterior
+from rat_jax.inference.fit import posterior_of
 from rat_jax.inference.settings import Draws, Problem
 from rat_jax.model.models import declare, network_of
 from rat_jax.model.patterns import count_table
@@ -78,7 +78,7 @@ def posterior(
     problem = Problem(network, counts, prior, network.policies)
     settings = {"num_warmup": 1000, "num_samples": draws, "num_chains": 1}
     about = {"model": "judge", "method": "exact", "seed": seed, "declaration": facts, **settings}
-    return _posterior(
+    return posterior_of(
         problem, Draws(cells, {}, "float64"), table.counts(), about | {"priors": describe(network, prior)}
     )
 
