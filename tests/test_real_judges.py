@@ -57,6 +57,7 @@ def test_chains_agree_on_all_that_is_informed_although_r_has_mirror_images(nq301
     assert max(value for key, value in r_hat.items() if informed[key]) < 1.05
 
 
+@pytest.mark.chains
 def test_hidden_human_labels_are_recovered_with_the_judges_and_with_known_truth_covered():
     """Nine tenths of nq301's human labels hidden: intervals of p_T hold the share among all of them."""
     whole = pd.read_csv(DATA / "nq301_judges.csv").drop(columns=["R", "R_J"])
